@@ -1,0 +1,227 @@
+package service
+
+import "fmt"
+
+// What a page and a search hold at most. They are the limits of the answers,
+// not of the files.
+const (
+	// PageLines is the most lines in a page of [FileSystem].Read.
+	PageLines = 2000
+	// PageBytes is the most bytes of text in a page.
+	PageBytes = 50 << 10
+	// LineBytes is where a single line of a page is cut.
+	LineBytes = 2000
+	// MatchLineBytes is the width of the window around a match in a long line.
+	MatchLineBytes = 500
+	// DefaultMatches is the limit of grep when none is asked for.
+	DefaultMatches = 200
+	// DefaultEntries is the limit of list and glob when none is asked for.
+	DefaultEntries = 1000
+	// MaxEntries is the highest limit that may be asked for in list, glob and grep.
+	MaxEntries = 10000
+	// MaxContext is the most lines of context on each side of a match.
+	MaxContext = 20
+)
+
+// FileKind is what a name refers to.
+type FileKind string
+
+// The kinds of files. Only regular files and directories can be opened.
+const (
+	RegularFile FileKind = "file"
+	Directory   FileKind = "directory"
+	Symlink     FileKind = "symlink"
+	SpecialFile FileKind = "special" // devices, sockets, pipes
+)
+
+// RootInfo describes an open handle on a file or directory of the Location. The
+// handle itself is the engine's or the SDK's; it is valid for the call that
+// resolved it, and what was permitted is what it opens, whatever the name
+// refers to later.
+type RootInfo struct {
+	// Resource is the root-relative, slash-separated path, "." for the
+	// Location's root: what permission is asked for. It is the spelled path,
+	// cleaned.
+	Resource string
+	// Resolved is the path with every link resolved; equal to Resource when
+	// there is none on the way (law 39: both are judged).
+	Resolved string
+	// Kind is RegularFile or Directory.
+	Kind FileKind
+}
+
+// ReadQuery asks for a page of a file.
+type ReadQuery struct {
+	// Offset is the first line wanted, counted from 1; 0 means 1. A negative
+	// offset counts from the end: -10 starts at the tenth line from the last.
+	Offset int
+	// Limit is how many lines are wanted: 1 to PageLines, 0 for PageLines.
+	Limit int
+}
+
+// Page is a part of a text file.
+type Page struct {
+	// Text holds whole lines, each ended as in the file; a line over LineBytes is
+	// cut and marked in CutLines. Text is valid UTF-8: UTF-16 with a byte order
+	// mark is decoded, and in other encodings each invalid byte is U+FFFD.
+	Text string
+	// First is the number of the first line, from 1; 0 when the page is empty.
+	First int
+	// Lines is how many lines Text has.
+	Lines int
+	// TotalLines is how many lines the file has, or -1 when counting them would have
+	// cost reading more than the engine is willing to.
+	TotalLines int
+	// More says that lines follow the page.
+	More bool
+	// CutLines lists the numbers of the lines that were cut.
+	CutLines []int
+	// Size is the size of the file in bytes.
+	Size int64
+	// Encoding is "utf-8", "utf-16le", "utf-16be", or "unknown-8bit".
+	Encoding string
+	// BOM says that the file begins with a byte order mark; it is not in Text.
+	BOM bool
+}
+
+// Skipped counts what an answer leaves out, by reason, so that "nothing found"
+// is never said of what was not looked at.
+type Skipped struct {
+	// Ignored were left out by ignore files.
+	Ignored int
+	// Hidden begin with a dot.
+	Hidden int
+	// Binary were not searched, or only up to the byte that showed that they are binary.
+	Binary int
+	// Denied are not readable (grep, glob) or listable (list) under the rules (law 39).
+	Denied int
+	// Unreadable could not be opened: the operating system refused, or they are special files.
+	Unreadable int
+	// TooLarge are over the size that is searched.
+	TooLarge int
+}
+
+// ListQuery asks for the entries below a directory.
+type ListQuery struct {
+	// Depth is how deep to go: 1 lists the directory itself. 0 means 1; at most 16.
+	Depth int
+	// Limit is the most entries: 1 to MaxEntries, 0 for DefaultEntries.
+	Limit int
+}
+
+// Entry is a name in a directory.
+type Entry struct {
+	// Path is root-relative and slash-separated.
+	Path string
+	Kind FileKind
+	// Size is the size of a regular file in bytes, otherwise 0.
+	Size int64
+	// Target is where a link points, as it is written; empty for anything else.
+	Target string
+}
+
+// Listing is what is below a directory, sorted by path.
+type Listing struct {
+	Entries []Entry
+	// Truncated says that there are more than the limit.
+	Truncated bool
+	Skipped   Skipped
+}
+
+// GlobQuery asks for the files whose path matches a pattern.
+type GlobQuery struct {
+	// Pattern is matched against the path relative to the handle. `**` matches
+	// any number of directories, `*` and `?` stop at slashes, `{a,b}` and `[a-z]`
+	// are as usual. A pattern without a slash matches names at any depth.
+	Pattern string
+	// Limit is the most paths: 1 to MaxEntries, 0 for DefaultEntries.
+	Limit int
+}
+
+// GlobResult is the files that match, sorted by path.
+type GlobResult struct {
+	// Paths are root-relative and slash-separated.
+	Paths     []string
+	Truncated bool
+	Skipped   Skipped
+}
+
+// GrepQuery asks for the lines that match a pattern.
+type GrepQuery struct {
+	// Pattern is a regular expression in RE2 syntax, or a literal text.
+	Pattern string
+	// Literal takes Pattern as it is.
+	Literal bool
+	// IgnoreCase ignores the case of letters.
+	IgnoreCase bool
+	// Include limits the search to files whose path matches this glob; see GlobQuery.Pattern.
+	Include string
+	// Context is how many lines before and after a match are wanted, at most MaxContext.
+	Context int
+	// Limit is the most matching lines: 1 to MaxEntries, 0 for DefaultMatches.
+	Limit int
+}
+
+// Match is a line that matches.
+type Match struct {
+	// Path is root-relative and slash-separated.
+	Path string
+	// Line is the line's number, from 1.
+	Line int
+	// Column is where the first match in the line begins, in bytes from 1.
+	Column int
+	// Text is the line without its end, valid UTF-8; of a line over
+	// MatchLineBytes it is a window around the match.
+	Text string
+	// CutBefore and CutAfter are how many bytes of the line the window leaves out.
+	CutBefore, CutAfter int
+	// Before and After are the lines of context, each cut at MatchLineBytes.
+	Before, After []string
+}
+
+// GrepResult is the lines that match, sorted by path, then line.
+type GrepResult struct {
+	Matches []Match
+	// Files is how many files have a match among Matches.
+	Files int
+	// Searched is how many files were searched.
+	Searched int
+	// Truncated says that there are more matches than the limit.
+	Truncated bool
+	Skipped   Skipped
+}
+
+// FileErrorKind says what is wrong with a path or a query.
+type FileErrorKind string
+
+// The kinds of file errors.
+const (
+	FileNotFound     FileErrorKind = "not_found"
+	FileOutside      FileErrorKind = "outside_root"
+	FileDenied       FileErrorKind = "os_permission"
+	FileIsDirectory  FileErrorKind = "is_directory"
+	FileNotDirectory FileErrorKind = "not_directory"
+	FileSpecial      FileErrorKind = "special_file"
+	FileBinary       FileErrorKind = "binary"
+	FileBadPath      FileErrorKind = "bad_path"
+	FileBadQuery     FileErrorKind = "bad_query"
+	FileStaleHandle  FileErrorKind = "stale_handle"
+	FileIO           FileErrorKind = "io"
+)
+
+// A FileError is an error of the filesystem that a tool may show to its model.
+// It survives the process line.
+type FileError struct {
+	Kind FileErrorKind
+	// Path is the path as it was asked for; it may be empty.
+	Path string
+	// Detail says what is wrong and, where there is something, what to do next.
+	Detail string
+}
+
+func (e *FileError) Error() string {
+	if e.Path == "" {
+		return e.Detail
+	}
+	return fmt.Sprintf("%s: %s", e.Path, e.Detail)
+}

@@ -1,0 +1,73 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+)
+
+// A PermissionRequest is what is asked before a tool acts. It carries no
+// identity: the host knows whose call the request belongs to (law 12).
+type PermissionRequest struct {
+	// Action is what is to be done: an action of the built-ins, such as "read", or
+	// the canonical id of the tool.
+	Action string
+	// Resources is what it is done to. Each is judged by itself and the strictest
+	// answer holds; an empty list is refused (law 33).
+	Resources []string
+	// Save holds the patterns that "always" would save, exactly (law 34). Empty
+	// means that the answer cannot be saved.
+	Save []string
+	// Metadata is shown to whoever is asked.
+	Metadata map[string]string
+}
+
+// A Refusal is a permission request that was answered with no. It ends the call
+// as rejected, whatever the tool then returns (law 36).
+type Refusal struct {
+	// Kind is one of the five reasons: denied, declined, timed_out, nobody_to_ask, cancelled.
+	Kind Kind
+	// Action and Resource say what was refused; Resource is the one that decided.
+	Action, Resource string
+	// Reason is the rule's reason or the person's feedback; it may be empty.
+	Reason string
+}
+
+// Error is the line that the model reads.
+func (r *Refusal) Error() string {
+	text := fmt.Sprintf("%s of %q ", r.Action, r.Resource)
+	switch r.Kind {
+	case KindDenied:
+		text += "is denied"
+	case KindDeclined:
+		text += "was declined"
+	case KindTimedOut:
+		text += "needs approval, and nobody answered in time"
+	case KindNobodyToAsk:
+		text += "needs approval, and there is nobody to ask"
+	default:
+		text += "needs approval, and the request was withdrawn"
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+// A Gate answers the permission questions of one call, and remembers the
+// answers for that call. It is made for the call by the registry and safe for
+// concurrent use. Every error is a [*Refusal], or the context's cause.
+type Gate interface {
+	// Assert asks for what a tool says that it is about to do. ctx bounds the
+	// waiting for a person.
+	Assert(ctx context.Context, request PermissionRequest) error
+	// Permit is asked by a service itself before it acts on the resources, which
+	// are all spellings of one thing. For a built-in's call only configured denies
+	// refuse, since the tool asserts by itself (law 32); for anybody else's call it
+	// is judged in full under the built-ins' action (law 33).
+	Permit(ctx context.Context, action string, resources ...string) error
+	// Allows says, without asking anybody, whether a search or listing may show the
+	// resource (law 39).
+	Allows(action, resource string) bool
+	// Refused is the first refusal of the call, or nil.
+	Refused() *Refusal
+}

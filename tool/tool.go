@@ -1,0 +1,91 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// A Tool is everything a caller of it needs: what it says of itself and its one
+// executor (law 1). It has no name of its own; the key under which it is
+// registered is its name (law 2), so one value may be registered twice.
+//
+// Schemas are JSON Schema documents that refer to nothing outside themselves.
+type Tool struct {
+	// Title is a short name for people; it may be empty.
+	Title string
+	// Description tells the model what the tool does and when to use it.
+	Description string
+	// Input describes what the model sends. Empty means an object without properties.
+	Input json.RawMessage
+	// Output describes the complete output of the executor. Empty means any value.
+	Output json.RawMessage
+	// Structured describes the structured value of the settlement where that is
+	// smaller than the output (law 16). Empty means that it is the output.
+	Structured json.RawMessage
+	// Effects is the most that a call may do (law 23).
+	Effects Effects
+	// Execute runs one call. Its input was validated against Input and has exactly
+	// the bytes that were validated. ctx is bounded by the caller, the deadline of
+	// the call, and the life of whatever provides the tool. It must be safe for
+	// concurrent calls.
+	//
+	// An error decides how the call ends: see [SettleError].
+	Execute func(ctx context.Context, call Call) (Result, error)
+}
+
+// A Call is one invocation as an executor sees it.
+type Call struct {
+	// Identity is whose call it is. It is complete (law 12).
+	Identity Identity
+	// Tool is the canonical id of the tool, plugin/authored.
+	Tool string
+	// Input is the validated input.
+	Input json.RawMessage
+	// Gate answers permission questions about this call. It is nil for a tool that
+	// was given no service (law 6).
+	Gate Gate
+	// Progress receives what the executor reports while it runs. It may be nil and
+	// must not block; it is not called after Execute returned.
+	Progress func(Progress)
+}
+
+// Progress is one report of a running call.
+type Progress struct {
+	// Done is how much is done, in units of the tool's choice.
+	Done float64 `json:"done"`
+	// Total is how much there is in all, or 0 when that is not known.
+	Total float64 `json:"total,omitempty"`
+	// Message is a line for people; it may be empty.
+	Message string `json:"message,omitempty"`
+}
+
+// A Result is what an executor gives back when it succeeds.
+type Result struct {
+	// Output is the complete output. It is validated against the tool's Output.
+	Output json.RawMessage
+	// Structured is the value that callers see, validated against the tool's
+	// Structured. Empty means that it is Output.
+	Structured json.RawMessage
+	// Content is what the model reads. Empty means that the structured value is
+	// all there is; an output that is a string is then also given as text (law 16).
+	Content []Content
+}
+
+// A Definition is what one tool says of itself to be listed: the part of a
+// [Tool] that is shown to a model, with its names.
+type Definition struct {
+	// Name is the effective name, unique within a capture (law 2).
+	Name string `json:"name"`
+	// ID is the canonical id, plugin/authored: what rules and the audit speak of.
+	ID string `json:"id"`
+	// Title is a short name for people; it may be empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the model.
+	Description string `json:"description"`
+	// Input is the schema of the input; always an object schema.
+	Input json.RawMessage `json:"input_schema"`
+	// Output is the schema of the structured value, if there is one.
+	Output json.RawMessage `json:"output_schema,omitempty"`
+	// Effects is the most that a call may do.
+	Effects Effects `json:"effects"`
+}
