@@ -21,6 +21,16 @@ const (
 	MaxEntries = 10000
 	// MaxContext is the most lines of context on each side of a match.
 	MaxContext = 20
+	// MaxDepth is how deep list goes at most.
+	MaxDepth = 16
+	// MaxPattern is the most bytes of a pattern of glob and grep.
+	MaxPattern = 4 << 10
+	// GrepBytes is the most bytes of text and paths in an answer of grep, context included.
+	GrepBytes = 1 << 20
+	// GrepFileBytes is the size of the largest file that is searched.
+	GrepFileBytes = 256 << 20
+	// MaxIncomplete is how many files GrepResult.Incomplete names at most.
+	MaxIncomplete = 20
 )
 
 // FileKind is what a name refers to.
@@ -85,25 +95,34 @@ type Page struct {
 }
 
 // Skipped counts what an answer leaves out, by reason, so that "nothing found"
-// is never said of what was not looked at.
+// is never said of what was not looked at. Only what could have been in the
+// answer is counted: for glob, and for grep with an include, the names that
+// match. A directory that is not entered counts as one. Of an answer that is
+// truncated, what stands before the cut is counted. Directories of version
+// control (.git, .hg, .svn, .jj) are never entered unless they were named, and
+// are not counted.
 type Skipped struct {
 	// Ignored were left out by ignore files.
 	Ignored int
-	// Hidden begin with a dot.
+	// Hidden begin with a dot, and no ignore file takes them in.
 	Hidden int
+	// Links are symbolic links, which glob and grep do not follow.
+	Links int
 	// Binary were not searched, or only up to the byte that showed that they are binary.
 	Binary int
 	// Denied are not readable (grep, glob) or listable (list) under the rules (law 39).
 	Denied int
 	// Unreadable could not be opened: the operating system refused, or they are special files.
 	Unreadable int
-	// TooLarge are over the size that is searched.
+	// TooLarge are over GrepFileBytes.
 	TooLarge int
 }
 
-// ListQuery asks for the entries below a directory.
+// ListQuery asks for the entries below a directory. Everything is listed, hidden
+// and ignored names too. Ignored directories and those of version control are
+// listed, but not entered unless they were named.
 type ListQuery struct {
-	// Depth is how deep to go: 1 lists the directory itself. 0 means 1; at most 16.
+	// Depth is how deep to go: 1 lists the directory itself. 0 means 1; at most MaxDepth.
 	Depth int
 	// Limit is the most entries: 1 to MaxEntries, 0 for DefaultEntries.
 	Limit int
@@ -120,25 +139,29 @@ type Entry struct {
 	Target string
 }
 
-// Listing is what is below a directory, sorted by path.
+// Listing is what is below a directory: sorted by name, each directory before
+// what is in it.
 type Listing struct {
 	Entries []Entry
 	// Truncated says that there are more than the limit.
 	Truncated bool
-	Skipped   Skipped
+	// Skipped counts under Ignored the listed directories that were not entered.
+	Skipped Skipped
 }
 
 // GlobQuery asks for the files whose path matches a pattern.
 type GlobQuery struct {
 	// Pattern is matched against the path relative to the handle. `**` matches
 	// any number of directories, `*` and `?` stop at slashes, `{a,b}` and `[a-z]`
-	// are as usual. A pattern without a slash matches names at any depth.
+	// are as usual. A pattern without a slash matches names at any depth. A part
+	// that begins with a dot takes in hidden names that it matches. The engine's
+	// documentation has a table.
 	Pattern string
 	// Limit is the most paths: 1 to MaxEntries, 0 for DefaultEntries.
 	Limit int
 }
 
-// GlobResult is the files that match, sorted by path.
+// GlobResult is the regular files that match, sorted by path.
 type GlobResult struct {
 	// Paths are root-relative and slash-separated.
 	Paths     []string
@@ -186,9 +209,16 @@ type GrepResult struct {
 	Files int
 	// Searched is how many files were searched.
 	Searched int
-	// Truncated says that there are more matches than the limit.
+	// Truncated says that there are more matches than the limit, or than fit into
+	// GrepBytes.
 	Truncated bool
-	Skipped   Skipped
+	// Omitted is how many more matching lines there are, counted up to MaxEntries.
+	Omitted int
+	// Incomplete names, by path, files that matched up to a byte that shows that
+	// they are binary, and files that are too large to be searched: the first
+	// MaxIncomplete of them.
+	Incomplete []string
+	Skipped    Skipped
 }
 
 // FileErrorKind says what is wrong with a path or a query.
