@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +71,7 @@ func (s *Scope) close(ctx context.Context) error {
 	s.mu.Unlock()
 	s.sealForks(polite)
 	s.release(polite)
-	s.finish()
+	s.finish(hurry)
 	return s.result
 }
 
@@ -100,7 +99,9 @@ func (s *Scope) sealForks(polite context.Context) {
 // release takes away what s owns, newest first. Nothing is added meanwhile, but forks and goroutines may end by themselves.
 func (s *Scope) release(polite context.Context) {
 	for {
-		place := s.newest()
+		s.mu.Lock()
+		place := s.owned.Back()
+		s.mu.Unlock()
 		if place == nil {
 			return
 		}
@@ -112,12 +113,6 @@ func (s *Scope) release(polite context.Context) {
 		}
 		s.mu.Unlock()
 	}
-}
-
-func (s *Scope) newest() *list.Element {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.owned.Back()
 }
 
 func (s *Scope) releaseItem(polite context.Context, it *item) error {
@@ -150,13 +145,12 @@ func (s *Scope) finalize(polite context.Context, name string, f func(context.Con
 }
 
 // finish publishes the result. When it returns, the parent has forgotten s.
-func (s *Scope) finish() {
+func (s *Scope) finish(hurry context.CancelCauseFunc) {
 	s.mu.Lock()
 	if more := s.failures - keptFailures; more > 0 {
 		s.errs = append(s.errs, fmt.Errorf("%s: %d more errors of goroutines were not kept", s.fullName(), more))
 	}
 	s.result = errors.Join(s.errs...)
-	hurry := s.hurry
 	s.mu.Unlock()
 
 	hurry(ErrClosed) // a late Defer finds no politeness left, and the timers are freed

@@ -299,10 +299,10 @@ func TestGoroutineAcquiresThroughAnOlderFork(t *testing.T) {
 		mustGo(t, s, "work", func(ctx context.Context) error {
 			mustDefer(t, acquired, "file", j.finalizer("file", nil))
 			<-ctx.Done()
+			time.Sleep(time.Second)
 			if err := acquired.Defer("late", j.finalizer("late", nil)); !errors.Is(err, scope.ErrClosed) {
 				t.Errorf("Defer = %v, want ErrClosed", err)
 			}
-			time.Sleep(time.Second)
 			j.add("work has ended")
 			return nil
 		})
