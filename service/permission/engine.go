@@ -1,0 +1,90 @@
+package permission
+
+import (
+	"context"
+
+	"github.com/toolhost/toolhost/tool"
+)
+
+// A Caller is whose call a gate is for.
+type Caller struct {
+	// Identity is the call's; its agent selects the rules that name one.
+	Identity tool.Identity
+	// Tool is the canonical id of the tool, plugin/authored.
+	Tool string
+	// Plugin is the plugin's key in config.
+	Plugin string
+	// Builtin says that the plugin ships with the host. It asserts what it does
+	// itself, under the built-ins' actions; anybody else is judged by the services
+	// (law 33).
+	Builtin bool
+}
+
+// A Request is what an approver is asked: one action on some resources, none of
+// which is denied and all of which need an answer.
+type Request struct {
+	Caller    Caller
+	Action    string
+	Resources []string
+	// Save holds the patterns that "always" would save, exactly; empty when the
+	// answer cannot be saved (law 34).
+	Save []string
+	// Metadata is the tool's own words about the request.
+	Metadata map[string]string
+	// Why says what makes it a question, such as the reason of the rule that asks.
+	Why string
+}
+
+// A Reply is an approver's answer.
+type Reply struct {
+	// Granted says yes.
+	Granted bool
+	// Kind says why not: KindDeclined, KindTimedOut, KindNobodyToAsk or
+	// KindCancelled. Anything else counts as KindDeclined. It is not looked at when
+	// the answer is yes.
+	Kind tool.Kind
+	// Reason is the person's feedback, which the model is told; it may be empty.
+	Reason string
+}
+
+// An Approver answers the questions that no rule settles.
+type Approver interface {
+	// Ask blocks until there is an answer, or until ctx, which is the call's, is
+	// over; then it withdraws the question and returns. An error means that the
+	// question could not be asked and is a no (law 37). It must not change the
+	// request, and must be safe for concurrent use.
+	Ask(ctx context.Context, request Request) (Reply, error)
+}
+
+// Nobody is the approver of a host with nobody to ask: its answer is no, with
+// that reason.
+type Nobody struct{}
+
+var _ Approver = Nobody{}
+
+// Ask answers at once with KindNobodyToAsk.
+func (Nobody) Ask(context.Context, Request) (Reply, error) {
+	return Reply{Kind: tool.KindNobodyToAsk}, nil
+}
+
+// An Engine applies a policy to the calls of one Location. It holds nothing that
+// must be released and is safe for concurrent use.
+type Engine struct {
+	policy   *Policy
+	approver Approver
+}
+
+// New makes an engine. The policy must not be changed any more. A nil approver
+// is [Nobody].
+func New(policy *Policy, approver Approver) *Engine {
+	if approver == nil {
+		approver = Nobody{}
+	}
+	return &Engine{policy: policy, approver: approver}
+}
+
+// Gate makes the gate of one call. It remembers the answers of that call and is
+// dropped with it; see [tool.Gate].
+func (e *Engine) Gate(caller Caller) tool.Gate {
+	return &gate{engine: e, caller: caller, turn: make(chan struct{}, 1)}
+}

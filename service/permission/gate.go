@@ -1,0 +1,174 @@
+package permission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/toolhost/toolhost/tool"
+)
+
+// gate implements [tool.Gate] for one call. Requests take turns, so that they
+// are answered in order, stop at the first no, and are not asked twice (law 33).
+type gate struct {
+	engine *Engine
+	caller Caller
+	// turn holds a token while a request is being answered. Its holder owns granted.
+	turn    chan struct{}
+	granted map[question]bool
+
+	mu      sync.Mutex // guards refused
+	refused *tool.Refusal
+}
+
+var _ tool.Gate = (*gate)(nil)
+
+// question is what an approver said yes to.
+type question struct{ action, resource string }
+
+// Assert implements [tool.Gate].
+func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error {
+	return g.inTurn(ctx, func() error {
+		if reason := g.unassertable(request); reason != "" {
+			resource := ""
+			if len(request.Resources) > 0 {
+				resource = request.Resources[0]
+			}
+			return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: request.Action, Resource: resource, Reason: reason})
+		}
+		return g.settle(ctx, request)
+	})
+}
+
+// unassertable says what is wrong with asserting the request at all, or nothing.
+func (g *gate) unassertable(request tool.PermissionRequest) string {
+	own := g.caller.Plugin + "/"
+	switch {
+	case request.Action == "":
+		return "the request names no action"
+	case len(request.Resources) == 0:
+		return "the request names no resource"
+	case !g.caller.Builtin && (!strings.HasPrefix(request.Action, own) || request.Action == own):
+		return fmt.Sprintf("plugin %s may assert only its own actions, %s…", g.caller.Plugin, own)
+	default:
+		return ""
+	}
+}
+
+// Permit implements [tool.Gate].
+func (g *gate) Permit(ctx context.Context, action string, resources ...string) error {
+	return g.inTurn(ctx, func() error {
+		if len(resources) == 0 {
+			return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: action, Reason: "the request names no resource"})
+		}
+		if !g.caller.Builtin {
+			return g.settle(ctx, tool.PermissionRequest{Action: action, Resources: resources})
+		}
+		for _, resource := range resources {
+			v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent)
+			if v.Effect == Deny {
+				return g.refuse(denial(action, resource, v))
+			}
+		}
+		return nil
+	})
+}
+
+// Allows implements [tool.Gate].
+func (g *gate) Allows(action, resource string) bool {
+	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Allow
+}
+
+// Refused implements [tool.Gate].
+func (g *gate) Refused() *tool.Refusal {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused
+}
+
+// inTurn runs answer when no other request of the call is being answered. After
+// the first refusal nothing is answered any more: the call is over (law 36).
+func (g *gate) inTurn(ctx context.Context, answer func() error) error {
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if refused := g.Refused(); refused != nil {
+		return refused
+	}
+	return answer()
+}
+
+// settle judges every resource, refuses if one is denied, and asks about those
+// that need it. The caller holds the turn.
+func (g *gate) settle(ctx context.Context, request tool.PermissionRequest) error {
+	ask := Request{Caller: g.caller, Action: request.Action, Save: request.Save, Metadata: request.Metadata}
+	for _, resource := range request.Resources {
+		resource, _ = canonical(request.Action, resource)
+		v := g.engine.policy.Evaluate(request.Action, resource, g.caller.Identity.Agent)
+		switch {
+		case v.Effect == Deny:
+			return g.refuse(denial(request.Action, resource, v))
+		case v.Effect == Ask && !g.granted[question{request.Action, resource}]:
+			if len(ask.Resources) == 0 {
+				ask.Why = v.ground()
+			}
+			ask.Resources = append(ask.Resources, resource)
+		}
+	}
+	if len(ask.Resources) == 0 {
+		return nil
+	}
+	return g.ask(ctx, ask)
+}
+
+// ask puts the request to the approver. The caller holds the turn.
+func (g *gate) ask(ctx context.Context, request Request) error {
+	reply, err := g.engine.approver.Ask(ctx, request)
+	if ctx.Err() != nil { // a yes that comes with the cancelling comes too late (case C16)
+		return context.Cause(ctx)
+	}
+	refusal := tool.Refusal{Kind: reply.Kind, Action: request.Action, Resource: request.Resources[0], Reason: reply.Reason}
+	switch {
+	case err != nil:
+		refusal.Kind, refusal.Reason = tool.KindNobodyToAsk, "the question could not be asked: "+err.Error()
+		return g.refuse(refusal)
+	case !reply.Granted:
+		switch reply.Kind {
+		case tool.KindTimedOut, tool.KindNobodyToAsk, tool.KindCancelled:
+		default:
+			refusal.Kind = tool.KindDeclined
+		}
+		if refusal.Reason == "" && refusal.Kind != tool.KindDeclined {
+			refusal.Reason = request.Why
+		}
+		return g.refuse(refusal)
+	}
+	if g.granted == nil {
+		g.granted = make(map[question]bool, len(request.Resources))
+	}
+	for _, resource := range request.Resources {
+		g.granted[question{request.Action, resource}] = true
+	}
+	return nil
+}
+
+// refuse records the refusal, the first of the call, and returns it. The caller
+// holds the turn.
+func (g *gate) refuse(refusal tool.Refusal) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = &refusal
+	return &refusal
+}
+
+// denial is the refusal that a deny leads to.
+func denial(action, resource string, v Verdict) tool.Refusal {
+	return tool.Refusal{Kind: tool.KindDenied, Action: action, Resource: resource, Reason: v.ground()}
+}
