@@ -1,0 +1,142 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+
+	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/tool"
+)
+
+// What a filesystem is asked, and what it answers. The types and their bounds are
+// documented in package service.
+type (
+	ReadQuery  = service.ReadQuery
+	Page       = service.Page
+	ListQuery  = service.ListQuery
+	Listing    = service.Listing
+	Entry      = service.Entry
+	GlobQuery  = service.GlobQuery
+	GlobResult = service.GlobResult
+	GrepQuery  = service.GrepQuery
+	GrepResult = service.GrepResult
+	Match      = service.Match
+	Skipped    = service.Skipped
+	FileKind   = service.FileKind
+)
+
+// The kinds of files.
+const (
+	RegularFile = service.RegularFile
+	Directory   = service.Directory
+	Symlink     = service.Symlink
+	SpecialFile = service.SpecialFile
+)
+
+// FileSystem reads the files of the Location. It may be used concurrently, with
+// the context of a handler or of Activate.
+type FileSystem struct{ client wire.FileSystem }
+
+// ResolveRoot opens a file or directory. The path is relative to the Location's
+// root; nothing outside of it can be opened. The handle is valid until the call
+// ends: what was permitted is what is used, whatever the name refers to later.
+// The error is a [*FileError], a [*Refusal], or a [*ServiceError].
+func (f *FileSystem) ResolveRoot(ctx context.Context, path string) (*Root, error) {
+	if err := needsCall(ctx, FileSystemRead); err != nil {
+		return nil, err
+	}
+	handle, info, err := f.client.ResolveRoot(ctx, path)
+	if err != nil {
+		return nil, fromService(ctx, FileSystemRead, err)
+	}
+	return &Root{client: f.client, handle: handle, info: info}, nil
+}
+
+// Root is an open handle on a file or directory. The host closes it when the
+// call ends; Close is for a handler that opens many. The errors of its methods
+// are those of ResolveRoot.
+type Root struct {
+	client wire.FileSystem
+	handle uint64
+	info   service.RootInfo
+}
+
+// Resource is the path relative to the Location's root, with slashes: what
+// permission is asked for.
+func (r *Root) Resource() string { return r.info.Resource }
+
+// Kind is RegularFile or Directory.
+func (r *Root) Kind() FileKind { return r.info.Kind }
+
+// Close releases the handle.
+func (r *Root) Close(ctx context.Context) error {
+	return fromService(ctx, FileSystemRead, r.client.Release(ctx, r.handle))
+}
+
+// Read gives a page of a text file.
+func (r *Root) Read(ctx context.Context, q ReadQuery) (Page, error) {
+	page, err := r.client.Read(ctx, r.handle, q)
+	return page, fromService(ctx, FileSystemRead, err)
+}
+
+// List gives the entries below a directory.
+func (r *Root) List(ctx context.Context, q ListQuery) (Listing, error) {
+	listing, err := r.client.List(ctx, r.handle, q)
+	return listing, fromService(ctx, FileSystemRead, err)
+}
+
+// Glob gives the files below a directory whose path matches a pattern.
+func (r *Root) Glob(ctx context.Context, q GlobQuery) (GlobResult, error) {
+	result, err := r.client.Glob(ctx, r.handle, q)
+	return result, fromService(ctx, FileSystemRead, err)
+}
+
+// Grep gives the lines below a directory, or in a file, that match a pattern.
+func (r *Root) Grep(ctx context.Context, q GrepQuery) (GrepResult, error) {
+	result, err := r.client.Grep(ctx, r.handle, q)
+	return result, fromService(ctx, FileSystemRead, err)
+}
+
+// PermissionRequest is what a tool asks before it acts.
+type PermissionRequest = tool.PermissionRequest
+
+// Permission asks for permissions. It may be used concurrently, with the context
+// of a handler.
+type Permission struct{ client wire.Permission }
+
+// Assert asks for what the handler is about to do, and waits for the answer,
+// which may be a person's. A nil error is yes. A [*Refusal] is no, and ends the
+// call as rejected, whatever the handler does next; a handler that was refused
+// should return at once.
+//
+// A plugin that is not built in may assert only the canonical ids of its own
+// tools ([Call.Tool]).
+func (p *Permission) Assert(ctx context.Context, r PermissionRequest) error {
+	if err := needsCall(ctx, Permissions); err != nil {
+		return err
+	}
+	return fromService(ctx, Permissions, p.client.Assert(ctx, r))
+}
+
+// needsCall refuses a context that belongs to no call, before the host does.
+func needsCall(ctx context.Context, s Service) error {
+	if wire.HasToken(ctx) {
+		return nil
+	}
+	return &ServiceError{Service: s, Err: errors.New("the context is not that of a handler or of Activate")}
+}
+
+// fromService tells the errors that a service makes on purpose from a broken one.
+func fromService(ctx context.Context, s Service, err error) error {
+	var file *FileError
+	var refusal *Refusal
+	switch {
+	case err == nil, errors.As(err, &file), errors.As(err, &refusal):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return &ServiceError{Service: s, Err: err}
+	}
+}
