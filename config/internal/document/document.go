@@ -1,0 +1,216 @@
+// Package document reads a config file's text into a tree of nodes that know
+// where they stand. It is all that knows the YAML library.
+//
+// The language is YAML 1.2, and so JSON, without what makes a file mean
+// something else than it seems to: no tags, no directives, no merge keys, no second
+// document, no number that versions of YAML read differently. Anchors and aliases
+// are there. A file is bounded in bytes, tokens, nesting and nodes after aliases
+// were followed, so that none takes more than about a second to refuse.
+package document
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The bounds of a file.
+const (
+	MaxBytes = 1 << 20
+	// MaxDepth is how deep collections may be nested.
+	MaxDepth = 32
+	// MaxNodes is how many nodes there may be, what an alias stands for counted
+	// wherever it stands.
+	MaxNodes = 100_000
+
+	maxTokens = 200_000
+	// maxKeys bounds the keys outside of braces: the parser takes time in the square
+	// of their number.
+	maxKeys = 10_000
+	// maxMarks bounds how many collections, keys and anchors one line opens outside
+	// of brackets, each of which is a level of the parser's stack.
+	maxMarks = 64
+)
+
+// Kind is what a node is.
+type Kind uint8
+
+// The kinds.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	Text
+	Sequence
+	Mapping
+)
+
+// String is the kind for a person.
+func (k Kind) String() string {
+	return [...]string{"nothing", "true or false", "a number", "a text", "a list", "a mapping"}[k]
+}
+
+// A Position is a place in the file, both from 1; the column counts characters.
+type Position struct{ Line, Column int }
+
+// Compare orders positions as they follow in the file.
+func (p Position) Compare(q Position) int {
+	return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+}
+
+// A Node is one value of the file.
+type Node struct {
+	Kind Kind
+	At   Position
+	// Text is the value of a Text; of a Number its JSON text, with every digit; of a
+	// Bool "true" or "false".
+	Text string
+	// Items are those of a Sequence.
+	Items []*Node
+	// Entries are those of a Mapping, in the file's order, with distinct keys.
+	Entries []Entry
+}
+
+// An Entry is a key of a mapping with its value.
+type Entry struct {
+	Key   string
+	At    Position
+	Value *Node
+}
+
+// A Mistake is something wrong with a file.
+type Mistake struct {
+	At   Position
+	Text string
+}
+
+// Parse reads a file. The tree is nil when the text could not be understood as
+// far as its end; then there is at least one mistake. Parse never panics.
+func Parse(data []byte) (root *Node, mistakes []Mistake) {
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	if mistake := checkText(text); mistake != nil {
+		return nil, []Mistake{*mistake}
+	}
+	lines := strings.Split(text, "\n")
+	file, mistake := parse(text)
+	if mistake != nil {
+		mistake.At = beginning(lines, mistake.At)
+		return nil, []Mistake{*mistake}
+	}
+	b := &builder{lines: lines, anchors: map[string]ast.Node{}}
+	root = b.document(file)
+	slices.SortStableFunc(b.mistakes, func(x, y Mistake) int { return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Text, y.Text)) })
+	return root, slices.Compact(b.mistakes) // a mistake behind an alias is found wherever the alias stands
+}
+
+// checkText reports what no config file contains.
+func checkText(text string) *Mistake {
+	if len(text) > MaxBytes {
+		return &Mistake{Position{1, 1}, fmt.Sprintf("file has more than %d bytes", MaxBytes)}
+	}
+	at := Position{1, 0}
+	for i, r := range text {
+		at.Column++
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"):
+			return &Mistake{at, "file is not UTF-8 here"}
+		case r == '\n':
+			at = Position{at.Line + 1, 0}
+		case unicode.IsControl(r) && r != '\t' && r != '\r' && r != '\u0085':
+			return &Mistake{at, fmt.Sprintf("file has the control character %U here", r)}
+		}
+	}
+	return nil
+}
+
+// parse runs the YAML parser within the bounds. Duplicate keys are left to the
+// builder, which reports all of them.
+func parse(text string) (file *ast.File, mistake *Mistake) {
+	defer func() {
+		if recover() != nil { // the parser's own defect, on a text that somebody else wrote
+			file, mistake = nil, &Mistake{Position{1, 1}, "file cannot be read as YAML"}
+		}
+	}()
+	tokens := lexer.Tokenize(text)
+	if mistake := checkTokens(tokens); mistake != nil {
+		return nil, mistake
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err == nil {
+		return file, nil
+	}
+	mistake = &Mistake{Position{1, 1}, err.Error()}
+	var syntax yaml.Error
+	if errors.As(err, &syntax) {
+		mistake.Text = syntax.GetMessage()
+		if t := syntax.GetToken(); t != nil && t.Position != nil {
+			mistake.At = Position{t.Position.Line, t.Position.Column}
+		}
+	}
+	return nil, mistake
+}
+
+// checkTokens reports what would take the parser too much time or stack.
+func checkTokens(tokens token.Tokens) *Mistake {
+	depth, keys, marks, line := 0, 0, 0, 0
+	for i, t := range tokens {
+		at := Position{t.Position.Line, t.Position.Column}
+		if at.Line != line {
+			line, marks = at.Line, 0
+		}
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			depth = max(depth-1, 0)
+		case token.MappingValueType:
+			if depth == 0 {
+				keys++
+			}
+			marks++
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			marks++
+		case token.AliasType:
+			if name := t.Next; name == nil || name.Type != token.StringType {
+				return &Mistake{at, `a "*" that is a text must be put in quotes`}
+			}
+		}
+		switch {
+		case i >= maxTokens:
+			return &Mistake{at, fmt.Sprintf("file has more than %d tokens", maxTokens)}
+		case depth > MaxDepth:
+			return &Mistake{at, fmt.Sprintf("brackets are nested more than %d deep", MaxDepth)}
+		case keys > maxKeys:
+			return &Mistake{at, fmt.Sprintf("file has more than %d keys outside of braces", maxKeys)}
+		case depth == 0 && marks > maxMarks:
+			return &Mistake{at, fmt.Sprintf("line opens more than %d collections", maxMarks)}
+		}
+	}
+	return nil
+}
+
+// beginning corrects a position of the parser that stands on the blanks before
+// what it is about.
+func beginning(lines []string, at Position) Position {
+	if at.Line < 1 || at.Line > len(lines) || at.Column < 1 {
+		return at
+	}
+	rest := []rune(lines[at.Line-1])
+	for i := at.Column - 1; i < len(rest); i++ {
+		if !unicode.IsSpace(rest[i]) {
+			at.Column = i + 1
+			break
+		}
+	}
+	return at
+}
