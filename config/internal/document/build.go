@@ -10,13 +10,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// builder turns the parser's tree into nodes, following aliases.
+// builder turns the parser's tree into nodes.
 type builder struct {
 	lines    []string
-	anchors  map[string]ast.Node
-	open     []string // the anchors that the current node stands in
-	nodes    int
-	mistakes []Mistake
+	mistakes []Mistake // in the order of the file
 }
 
 func (b *builder) mistake(at Position, format string, args ...any) {
@@ -40,17 +37,14 @@ func (b *builder) document(file *ast.File) *Node {
 	root := &Node{At: Position{1, 1}}
 	seen := false
 	for _, doc := range file.Docs {
-		switch body := doc.Body.(type) {
-		case nil:
-		case *ast.DirectiveNode:
-			b.mistake(b.at(body.GetToken()), "directives are not part of a config file")
+		switch {
+		case doc.Body == nil: // nothing, or comments only
+		case seen:
+			b.mistake(b.at(doc.Body.GetToken()), "file has a second document; everything belongs in one")
+			return root
 		default:
-			if seen {
-				b.mistake(b.at(body.GetToken()), "file has a second document; everything belongs in one")
-				return root
-			}
 			seen = true
-			root = b.node(body, 0)
+			root = b.node(doc.Body, 0)
 		}
 	}
 	return root
@@ -59,14 +53,7 @@ func (b *builder) document(file *ast.File) *Node {
 // node builds one value. What is wrong with it becomes a mistake and Null.
 func (b *builder) node(n ast.Node, depth int) *Node {
 	node := &Node{At: b.at(n.GetToken())}
-	b.nodes++
-	switch {
-	case b.nodes == MaxNodes+1:
-		b.mistake(node.At, "file has more than %d values, aliases followed", MaxNodes)
-		return node
-	case b.nodes > MaxNodes:
-		return node
-	case depth > MaxDepth:
+	if depth > MaxDepth {
 		b.mistake(node.At, "values are nested more than %d deep", MaxDepth)
 		return node
 	}
@@ -80,12 +67,6 @@ func (b *builder) node(n ast.Node, depth int) *Node {
 		for _, item := range n.Values {
 			node.Items = append(node.Items, b.node(item, depth+1))
 		}
-	case *ast.AnchorNode:
-		return b.anchor(n, depth)
-	case *ast.AliasNode:
-		return b.alias(n, depth)
-	case *ast.TagNode:
-		b.mistake(node.At, "tags such as %s are not part of a config file", n.Start.Value)
 	default:
 		b.scalar(node, n)
 	}
@@ -121,16 +102,8 @@ func (b *builder) key(n ast.MapKeyNode) (key string, at Position, ok bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode, *ast.InfinityNode, *ast.NanNode:
 		key = n.GetToken().Value
 	case *ast.MergeKeyNode:
-		b.mistake(at, "merge keys are not part of a config file; repeat the values, or use an alias for a whole value")
+		b.mistake(at, "merge keys are not part of a config file")
 		return "", at, false
-	case *ast.MappingKeyNode:
-		inner, isKey := n.Value.(ast.MapKeyNode)
-		if !isKey {
-			b.mistake(at, "a key must be a plain text")
-			return "", at, false
-		}
-		key, _, ok = b.key(inner)
-		return key, at, ok
 	default:
 		b.mistake(at, "a key must be a plain text")
 		return "", at, false
@@ -140,36 +113,6 @@ func (b *builder) key(n ast.MapKeyNode) (key string, at Position, ok bool) {
 		return "", at, false
 	}
 	return key, at, true
-}
-
-func (b *builder) anchor(n *ast.AnchorNode, depth int) *Node {
-	if n.Value == nil {
-		return &Node{At: b.at(n.Start)}
-	}
-	name := n.Name.GetToken().Value
-	b.anchors[name] = n.Value
-	b.open = append(b.open, name)
-	defer func() { b.open = b.open[:len(b.open)-1] }()
-	return b.node(n.Value, depth)
-}
-
-// alias builds what the alias stands for; its position is where that is written.
-func (b *builder) alias(n *ast.AliasNode, depth int) *Node {
-	at, name := b.at(n.Start), n.Value.GetToken().Value
-	target, known := b.anchors[name]
-	if !known {
-		b.mistake(at, "alias *%s has no anchor &%s before it; a text that begins with \"*\" must be put in quotes", name, name)
-		return &Node{At: at}
-	}
-	for _, open := range b.open {
-		if open == name {
-			b.mistake(at, "alias *%s stands inside of its own anchor", name)
-			return &Node{At: at}
-		}
-	}
-	b.open = append(b.open, name)
-	defer func() { b.open = b.open[:len(b.open)-1] }()
-	return b.node(target, depth)
 }
 
 func (b *builder) scalar(node *Node, n ast.Node) {
@@ -193,10 +136,15 @@ func (b *builder) scalar(node *Node, n ast.Node) {
 		node.Kind, node.Text = Text, n.Value.Value
 	case *ast.StringNode:
 		node.Kind, node.Text = Text, n.Value
-		if n.Token.Type == token.StringType { // not in quotes
-			if number, ok := jsonNumber(n.Value); ok { // one with an exponent, or too large for the parser
-				node.Kind, node.Text = Number, number
-			}
+		if n.Token.Type != token.StringType { // in quotes
+			return
+		}
+		if strings.ContainsAny(strings.TrimSpace(n.Token.Origin), "\r\n") {
+			// The parser's column is that of the text's end as often as not.
+			b.mistake(beginning(b.lines, Position{node.At.Line, 1}), "text goes on in another line: put it in quotes, or mend the indentation")
+		}
+		if number, ok := jsonNumber(n.Value); ok { // one with an exponent, or too large for the parser
+			node.Kind, node.Text = Number, number
 		}
 	default:
 		b.mistake(node.At, "this is no value of a config file")

@@ -2,17 +2,17 @@
 // where they stand. It is all that knows the YAML library.
 //
 // The language is YAML 1.2, and so JSON, without what makes a file mean
-// something else than it seems to: no tags, no directives, no merge keys, no second
-// document, no number that versions of YAML read differently. Anchors and aliases
-// are there. A file is bounded in bytes, tokens, nesting and nodes after aliases
-// were followed, so that none takes more than about a second to refuse.
+// something else than it seems to, which matters in a file that says what is
+// allowed: no anchors and aliases, no tags, no directives, no merge keys, no
+// second document, no text over several lines unless it is quoted or a block, no
+// number that versions of YAML read differently. A file is bounded in bytes, tokens
+// and nesting, so that none takes more than about a second to refuse.
 package document
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,16 +29,13 @@ const (
 	MaxBytes = 1 << 20
 	// MaxDepth is how deep collections may be nested.
 	MaxDepth = 32
-	// MaxNodes is how many nodes there may be, what an alias stands for counted
-	// wherever it stands.
-	MaxNodes = 100_000
 
 	maxTokens = 200_000
 	// maxKeys bounds the keys outside of braces: the parser takes time in the square
 	// of their number.
 	maxKeys = 10_000
-	// maxMarks bounds how many collections, keys and anchors one line opens outside
-	// of brackets, each of which is a level of the parser's stack.
+	// maxMarks bounds how many collections and keys one line opens outside of
+	// brackets, each of which is a level of the parser's stack.
 	maxMarks = 64
 )
 
@@ -77,7 +74,8 @@ type Node struct {
 	Text string
 	// Items are those of a Sequence.
 	Items []*Node
-	// Entries are those of a Mapping, in the file's order, with distinct keys.
+	// Entries are those of a Mapping, in the file's order, with distinct keys that
+	// have no control characters.
 	Entries []Entry
 }
 
@@ -107,10 +105,9 @@ func Parse(data []byte) (root *Node, mistakes []Mistake) {
 		mistake.At = beginning(lines, mistake.At)
 		return nil, []Mistake{*mistake}
 	}
-	b := &builder{lines: lines, anchors: map[string]ast.Node{}}
+	b := &builder{lines: lines}
 	root = b.document(file)
-	slices.SortStableFunc(b.mistakes, func(x, y Mistake) int { return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Text, y.Text)) })
-	return root, slices.Compact(b.mistakes) // a mistake behind an alias is found wherever the alias stands
+	return root, b.mistakes
 }
 
 // checkText reports what no config file contains.
@@ -160,7 +157,8 @@ func parse(text string) (file *ast.File, mistake *Mistake) {
 	return nil, mistake
 }
 
-// checkTokens reports what would take the parser too much time or stack.
+// checkTokens reports what is not part of the language, and what would take the
+// parser too much time or stack.
 func checkTokens(tokens token.Tokens) *Mistake {
 	depth, keys, marks, line := 0, 0, 0, 0
 	for i, t := range tokens {
@@ -174,16 +172,15 @@ func checkTokens(tokens token.Tokens) *Mistake {
 		case token.MappingEndType, token.SequenceEndType:
 			depth = max(depth-1, 0)
 		case token.MappingValueType:
+			marks++
 			if depth == 0 {
 				keys++
 			}
+		case token.SequenceEntryType:
 			marks++
-		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
-			marks++
-		case token.AliasType:
-			if name := t.Next; name == nil || name.Type != token.StringType {
-				return &Mistake{at, `a "*" that is a text must be put in quotes`}
-			}
+		}
+		if text := foreign(tokens, i, depth); text != "" {
+			return &Mistake{at, text}
 		}
 		switch {
 		case i >= maxTokens:
@@ -197,6 +194,58 @@ func checkTokens(tokens token.Tokens) *Mistake {
 		}
 	}
 	return nil
+}
+
+// foreign says why the token is not part of the language, or nothing. The last
+// two are what this parser reads differently from others.
+func foreign(tokens token.Tokens, i, depth int) string {
+	t := tokens[i]
+	switch t.Type {
+	case token.AliasType:
+		return `a text that begins with "*" must be put in quotes; aliases are not part of a config file`
+	case token.AnchorType:
+		return `a text that begins with "&" must be put in quotes; anchors are not part of a config file`
+	case token.TagType:
+		return `a text that begins with "!" must be put in quotes; tags are not part of a config file`
+	case token.MappingKeyType:
+		return `a text that begins with "?" must be put in quotes; keys of several lines are not part of a config file`
+	case token.DirectiveType:
+		return "directives are not part of a config file"
+	case token.SequenceEntryType:
+		if depth == 0 && isEmptyItem(t, tokens[i+1:]) {
+			return `item of the list is empty; write "- null" if that is meant`
+		}
+	case token.MappingValueType:
+		if depth > 0 && i > 0 && i+1 < len(tokens) && isGlued(tokens[i-1], t, tokens[i+1]) {
+			return `":" must be followed by a space, or the text put in quotes`
+		}
+	}
+	return ""
+}
+
+// isEmptyItem reports a dash that nothing belongs to although something follows
+// that is no item: the parser would take that for the item.
+func isEmptyItem(dash *token.Token, after token.Tokens) bool {
+	for _, next := range after {
+		if next.Type != token.CommentType {
+			return next.Position.Line > dash.Position.Line && next.Position.Column <= dash.Position.Column &&
+				next.Type != token.SequenceEntryType && next.Type != token.DocumentHeaderType && next.Type != token.DocumentEndType
+		}
+	}
+	return false
+}
+
+// isGlued reports a colon inside of brackets that belongs to a plain text, since
+// a value follows without a space; behind a quoted key, as in JSON, it may.
+func isGlued(key, colon, value *token.Token) bool {
+	if key.Type == token.SingleQuoteType || key.Type == token.DoubleQuoteType {
+		return false
+	}
+	switch value.Type {
+	case token.CollectEntryType, token.MappingEndType, token.SequenceEndType:
+		return false
+	}
+	return value.Position.Line == colon.Position.Line && value.Position.Column == colon.Position.Column+1
 }
 
 // beginning corrects a position of the parser that stands on the blanks before

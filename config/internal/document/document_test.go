@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 		{"block", "a:\nb:\n  - x\n  -\n  - {}\n  - []\n", `{"a"@1:1=null "b"@2:1=["x" null {} []]}`},
 		{"quoted, folded, literal", "a: 'it''s'\nb: \"\\u00e9\\n\"\nc: |\n  x\n  y\nd: >-\n  x\n  y\n", `{"a"@1:1="it's" "b"@2:1="é\n" "c"@3:1="x\ny\n" "d"@6:1="x y"}`},
 		{"order is kept", "z: 1\na: 2\nm: 3\n", `{"z"@1:1=1 "a"@2:1=2 "m"@3:1=3}`},
-		{"keys with anything in them", "a.b: 1\n'C D': 2\na/b: 3\n1: 4\ntrue: 5\n~: 6\n1.50: 7\n? q\n: 8\n", `{"a.b"@1:1=1 "C D"@2:1=2 "a/b"@3:1=3 "1"@4:1=4 "true"@5:1=5 "~"@6:1=6 "1.50"@7:1=7 "q"@8:1=8}`},
+		{"keys with anything in them", "a.b: 1\n'C D': 2\na/b: 3\n1: 4\ntrue: 5\n~: 6\n1.50: 7\n", `{"a.b"@1:1=1 "C D"@2:1=2 "a/b"@3:1=3 "1"@4:1=4 "true"@5:1=5 "~"@6:1=6 "1.50"@7:1=7}`},
 		{"flow", "{a: [1, {b: c,},], d}", `{"a"@1:2=[1 {"b"@1:10="c"}] "d"@1:20=null}`},
 		{"JSON with tabs", "{\n\t\"a\":\t1,\n\t\"b\": \"\\/\\ud83d\\ude00\"\n}", `{"a"@2:2=1 "b"@3:2="/😀"}`},
 		{"columns count characters", "{é: 1, b: 2}", `{"é"@1:2=1 "b"@1:8=2}`},
@@ -52,8 +52,6 @@ func TestParse(t *testing.T) {
 		{"numbers keep their digits", "[9007199254740993, 123456789012345678901234567890, 0.10, 1e400, -2.5E-3, -0]", `[9007199254740993 123456789012345678901234567890 0.10 1e400 -2.5E-3 -0]`},
 		{"numbers that JSON spells otherwise", "[+1, .5, -.5, 1., 0x1F, 0o17, -0x10]", `[1 0.5 -0.5 1 31 15 -16]`},
 		{"texts that look like numbers", "[1.0.0, 1:30, 2026-01-01, 1e, 0xZZ, '12', e5, -]", `["1.0.0" "1:30" "2026-01-01" "1e" "0xZZ" "12" "e5" "-"]`},
-		{"aliases", "a: &x {b: [1]}\nc: *x\nd: *x\n", `{"a"@1:1={"b"@1:8=[1]} "c"@2:1={"b"@1:8=[1]} "d"@3:1={"b"@1:8=[1]}}`},
-		{"an anchor that is set again", "- &x 1\n- *x\n- &x 2\n- *x\n", `[1 1 2 2]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root, mistakes := Parse([]byte(c.text))
@@ -84,10 +82,18 @@ func TestParseMistakes(t *testing.T) {
 	}{
 		{"syntax", "a: [1, 2\n", []Mistake{{Position{1, 4}, "sequence end token ']' not found"}}},
 		{"tab as indentation", "plugins:\n\tx: {}\n", []Mistake{{Position{2, 2}, `found character '	' that cannot start any token`}}},
-		{"unquoted star", "- {resource: *, effect: allow}\n", []Mistake{{Position{1, 14}, `a "*" that is a text must be put in quotes`}}},
-		{"unquoted star at the end", "resource: *\n", []Mistake{{Position{1, 11}, `a "*" that is a text must be put in quotes`}}},
-		{"unquoted pattern", "resource: *.env\n", []Mistake{{Position{1, 11}, `alias *.env has no anchor &.env before it; a text that begins with "*" must be put in quotes`}}},
-		{"unquoted pattern with a star behind", "resource: **/x\n", []Mistake{{Position{1, 11}, `a "*" that is a text must be put in quotes`}}},
+		{"star without quotes", "- {resource: *, effect: allow}\n", []Mistake{{Position{1, 14}, `a text that begins with "*" must be put in quotes; aliases are not part of a config file`}}},
+		{"pattern without quotes", "resource: **/x\n", []Mistake{{Position{1, 11}, `a text that begins with "*" must be put in quotes; aliases are not part of a config file`}}},
+		{"anchor", "a: &x [1]\n", []Mistake{{Position{1, 4}, `a text that begins with "&" must be put in quotes; anchors are not part of a config file`}}},
+		{"tag", "a: !!binary aGk=\n", []Mistake{{Position{1, 4}, `a text that begins with "!" must be put in quotes; tags are not part of a config file`}}},
+		{"key of several lines", "a: 1\n? b\n: c\n", []Mistake{{Position{2, 1}, `a text that begins with "?" must be put in quotes; keys of several lines are not part of a config file`}}},
+		{"directive", "%YAML 1.1\n---\na: yes\n", []Mistake{{Position{1, 1}, `directives are not part of a config file`}}},
+		{"merge key", "a:\n  <<: {b: 1}\n", []Mistake{{Position{2, 3}, `merge keys are not part of a config file`}}},
+		{"empty item before another key", "a:\n- b\n-\nc: d\n", []Mistake{{Position{3, 1}, `item of the list is empty; write "- null" if that is meant`}}},
+		{"text that goes on", "a:\n  - b\n   - c\n", []Mistake{{Position{3, 4}, `text goes on in another line: put it in quotes, or mend the indentation`}}},
+		{"text that goes on behind carriage returns", "a: b\r\n  c\r\n", []Mistake{{Position{1, 1}, `text goes on in another line: put it in quotes, or mend the indentation`}}},
+		{"colon without a space in braces", "{a:b, c: d}\n", []Mistake{{Position{1, 3}, `":" must be followed by a space, or the text put in quotes`}}},
+		{"comment glued to a colon in braces", "{a:# b\n, c: d}\n", []Mistake{{Position{1, 3}, `":" must be followed by a space, or the text put in quotes`}}},
 		{"not UTF-8", "a: b\nc: é\xff\n", []Mistake{{Position{2, 5}, "file is not UTF-8 here"}}},
 		{"control character", "a: b\nc: \x00\n", []Mistake{{Position{2, 4}, "file has the control character U+0000 here"}}},
 		{"control character in a key", `{"a\u0000b": 1, "ok": 2}`, []Mistake{{Position{1, 2}, `key "a\x00b" has a control character`}}},
@@ -98,15 +104,7 @@ func TestParseMistakes(t *testing.T) {
 		}},
 		{"duplicate keys, spelled differently", "a: 1\n\"a\": 2\n", []Mistake{{Position{2, 1}, `key "a" is already there at line 1`}}},
 		{"second document", "a: 1\n---\nb: 2\n", []Mistake{{Position{3, 2}, "file has a second document; everything belongs in one"}}},
-		{"directive", "%YAML 1.1\n---\na: yes\n", []Mistake{{Position{1, 1}, "directives are not part of a config file"}}},
-		{"tag", "a: !!binary aGk=\n", []Mistake{{Position{1, 4}, "tags such as !!binary are not part of a config file"}}},
-		{"merge key", "a: &x {b: 1}\nc:\n  <<: *x\n", []Mistake{{Position{3, 3}, "merge keys are not part of a config file; repeat the values, or use an alias for a whole value"}}},
-		{"key that is a collection", "? [a]\n: b\n", []Mistake{{Position{2, 1}, "found an invalid key for this map"}}},
-		{"key with an anchor", "&x a: b\n", []Mistake{{Position{1, 1}, "a key must be a plain text"}}},
-		{"unknown alias", "a: *x\n", []Mistake{{Position{1, 4}, `alias *x has no anchor &x before it; a text that begins with "*" must be put in quotes`}}},
-		{"alias before its anchor", "a: *x\nb: &x 1\n", []Mistake{{Position{1, 4}, `alias *x has no anchor &x before it; a text that begins with "*" must be put in quotes`}}},
-		{"alias inside of its anchor", "a: &x [*x]\n", []Mistake{{Position{1, 8}, "alias *x stands inside of its own anchor"}}},
-		{"a mistake behind an alias, once", "a: &x [.nan]\nb: *x\nc: *x\n", []Mistake{{Position{1, 8}, ".nan is no number that JSON has; put it in quotes if it is a text"}}},
+		{"key that is a collection", "{[a]: b}\n", []Mistake{{Position{1, 5}, "found an invalid key for this map"}}},
 		{"numbers that YAMLs read differently", "[017, 1_000, 0b11, .inf]\n", []Mistake{
 			{Position{1, 2}, "number 017 is not read alike by every YAML: write it in plain decimal, or put it in quotes"},
 			{Position{1, 7}, "number 1_000 is not read alike by every YAML: write it in plain decimal, or put it in quotes"},
@@ -125,16 +123,12 @@ func TestParseMistakes(t *testing.T) {
 // TestBounds: what would take the parser, its stack or the memory too far is a
 // mistake. Each was seen to hang, to end the process, or to pass without its bound.
 func TestBounds(t *testing.T) {
-	var keys, indented, bomb strings.Builder
+	var keys, indented strings.Builder
 	for i := range maxKeys + 1 {
 		fmt.Fprintf(&keys, "k%d: v\n", i)
 	}
 	for i := range 1000 {
 		fmt.Fprintf(&indented, "%s- \n", strings.Repeat(" ", i))
-	}
-	bomb.WriteString("a0: &a0 x\n")
-	for i := range 30 {
-		fmt.Fprintf(&bomb, "a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
 	}
 	for _, c := range []struct {
 		name, text, want string
@@ -142,15 +136,10 @@ func TestBounds(t *testing.T) {
 		{"brackets", strings.Repeat("[", MaxBytes), "brackets are nested more than 32 deep"},
 		{"braces", strings.Repeat("{a: ", MaxBytes/4), "brackets are nested more than 32 deep"},
 		{"dashes", strings.Repeat("- ", MaxBytes/2), "line opens more than 64 collections"},
-		{"questions", strings.Repeat("? ", MaxBytes/2), "line opens more than 64 collections"},
 		{"colons", strings.Repeat("a: ", MaxBytes/3), "line opens more than 64 collections"},
-		{"anchors", strings.Repeat("&a ", MaxBytes/3), "line opens more than 64 collections"},
-		{"tags", strings.Repeat("!a ", MaxBytes/3), "line opens more than 64 collections"},
 		{"indentation", indented.String(), "values are nested more than 32 deep"},
 		{"keys", keys.String(), "file has more than 10000 keys outside of braces"},
 		{"tokens", "[" + strings.Repeat("[],", MaxBytes/3-1) + "]", "file has more than 200000 tokens"},
-		{"alias bomb", bomb.String(), "file has more than 100000 values, aliases followed"},
-		{"alias ladder", "a: &a [&b [&c [" + strings.Repeat("[", 29) + strings.Repeat("]", 29) + "]]]\nb: {b: {b: *a}}\n", "values are nested more than 32 deep"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
@@ -192,7 +181,7 @@ func toJSON(n *Node) any {
 // TestJSONIsYAML: whatever JSON says, the same values come out.
 func TestJSONIsYAML(t *testing.T) {
 	text := rapid.OneOf(
-		rapid.StringOf(rapid.RuneFrom([]rune(`ab:#,[]{}"'\/*&!|>%@- <~` + "`?=.0é😀\n\t\u2028\u0085"))),
+		rapid.StringOf(rapid.RuneFrom([]rune(`ab:#,[]{}"'\/*&!|>%@- <~`+"`?=.0é😀\n\t\u2028\u0085"))),
 		rapid.SampledFrom([]string{"", "<<", "null", "true", "12", "- a", "a: b", "# c", "---", "...", "&a", "*a", "!!str", "~", "=", "0x1F"}),
 	)
 	key := text.Filter(func(s string) bool { return !strings.ContainsAny(s, "\n\t\u0085") })
@@ -236,7 +225,7 @@ func TestJSONIsYAML(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "a: b\n", "{\"a\": [1, 2.5e3, null, true]}", "a: &x [*x]\n", "a: |\n  x\n", "? a\n: b\n", "- - - a\n", "a: !!str b\n---\nc\n",
+		"", "a: b\n", "{\"a\": [1, 2.5e3, null, true]}", "a: &x [*x]\n", "a: |\n  x\n", "? a\n: b\n", "{a:b, c: d:e}", "- - - a\n", "a: !!str b\n---\nc\n",
 		"%YAML 1.2\n---\na: 'b\n", "a: >+\n\n b\n\n", "\ufeff# c\r\n", "a:\n  b: {c: [d, e: f]}\n<<: *x\n", "- \"\\x41\\\n  b\"\n",
 	} {
 		f.Add([]byte(seed))
