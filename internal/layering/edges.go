@@ -103,8 +103,6 @@ func (h house) refuse(from place, spec importSpec) string {
 		return ""
 	case to.support && !from.support:
 		return "it is for tests only"
-	case to.support && to.row <= from.row:
-		return ""
 	}
 	if to.row >= from.row {
 		return fmt.Sprintf("%s stands above or beside %s in the house; the table in internal/layering/house.go has the order",

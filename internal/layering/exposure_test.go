@@ -42,6 +42,7 @@ func TestPromises(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := body(tt.pkg, tt.text)
+			files[tt.pkg+"/a_test.go"] = "package x_test\n" + grpc + "func F(grpc.Server) {}\n" // tests promise nothing
 			files["plugin/proto/toolhost/plugin/v1/a.go"] = "// Package made is made up.\npackage made\n"
 			if diff := cmp.Diff(append([]string{}, tt.want...), lookAt(t, withoutExceptions(), files)); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)

@@ -146,9 +146,7 @@ func stateful(f *file, spec *ast.ValueSpec) bool {
 func targets(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
-		if n.Tok != token.DEFINE {
-			return n.Lhs
-		}
+		return n.Lhs
 	case *ast.IncDecStmt:
 		return []ast.Expr{n.X}
 	case *ast.RangeStmt:
