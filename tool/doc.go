@@ -4,7 +4,8 @@
 // ends ([Settlement], [Failure], [Error]).
 //
 // It also owns the two things that make those values trustworthy: names
-// ([Normalize], law 2) and schemas ([CompileSchema], [Schema.Decode], law 11).
+// ([EffectiveName], [CanonicalID], law 2) and schemas ([CompileInput],
+// [CompileSchema], [Schema.Decode], law 11).
 //
 // The package knows nothing of processes, of gRPC, or of Locations. Values are
 // plain: they may be copied, and none holds a resource.

@@ -105,16 +105,14 @@ func (f *Failure) Error() string { return f.Message }
 // its kind; anything else is internal, and of its text the model sees nothing. An interruption has
 // no settlement and must be recognised before (see [Interruption]).
 func SettleError(err error, ran bool) Settlement {
-	var failure *Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Failure](err); ok {
 		return Settlement{Status: Failed, Error: &Error{Kind: KindFailure, Message: failure.Message}, Ran: ran}
 	}
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return Settlement{Status: Rejected, Error: &Error{Kind: refusal.Kind, Message: refusal.Error(), Cause: err}, Ran: ran}
 	}
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = &Error{Kind: KindInternal, Cause: err}
 	}
 	if e.Kind.Status() == Errored {
