@@ -14,7 +14,7 @@ const logQueue = 256
 
 // openLog gives a logger that sends its records to the host. It never blocks a
 // handler.
-func (s *server) openLog(conn connection) *slog.Logger {
+func (s *server) openLog(conn wire.Connection) *slog.Logger {
 	h := &logHandler{queue: &logQueueState{records: make(chan wire.Record, logQueue)}}
 	err := s.life.Go("log", func(life context.Context) error {
 		h.queue.drain(life, conn)
@@ -41,7 +41,7 @@ func (q *logQueueState) add(r wire.Record) {
 }
 
 // drain sends records until the host or the plugin ends.
-func (q *logQueueState) drain(life context.Context, conn connection) {
+func (q *logQueueState) drain(life context.Context, conn wire.Connection) {
 	stream, err := wire.OpenLog(life, conn)
 	if err != nil {
 		return

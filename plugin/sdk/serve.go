@@ -112,7 +112,7 @@ func (s *pluginSide) GRPCServer(broker *plugin.GRPCBroker, registrar *grpc.Serve
 	} {
 		_ = os.Unsetenv(name)
 	}
-	wire.ServePlugin(registrar, newServer(s.plugin, func(id uint32) (connection, error) {
+	wire.ServePlugin(registrar, newServer(s.plugin, func(id uint32) (wire.Connection, error) {
 		return broker.DialWithOptions(id, wire.DialOptions()...)
 	}, func(err error) {
 		if err != nil {

@@ -9,35 +9,27 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/tool"
 )
 
-// connection is a connection to the services of the host.
-type connection interface {
-	grpc.ClientConnInterface
-	Close() error
-}
-
 // server is the plugin's side of the wire: one activation of one plugin.
 type server struct {
 	plugin    Plugin
-	connect   func(id uint32) (connection, error)
+	connect   func(id uint32) (wire.Connection, error)
 	lost      func(error) // the host is gone, or done with the plugin
 	executors executors
 	life      *scope.Scope
 
 	mu        sync.Mutex
-	activated bool       // under mu
-	conn      connection // under mu; set once
+	activated bool            // under mu
+	conn      wire.Connection // under mu; set once
 }
 
 // newServer makes the plugin's side. connect dials the host's services; lost is
 // called once when the session is over, with nil when the host ended it.
-func newServer(p Plugin, connect func(id uint32) (connection, error), lost func(error)) *server {
+func newServer(p Plugin, connect func(id uint32) (wire.Connection, error), lost func(error)) *server {
 	return &server{
 		plugin: p, connect: connect, lost: lost,
 		executors: executors{all: map[uint64]Tool{}, closed: map[uint64]time.Time{}},
@@ -46,6 +38,14 @@ func newServer(p Plugin, connect func(id uint32) (connection, error), lost func(
 }
 
 var _ wire.Plugin = (*server)(nil)
+
+// Adapt gives the plugin's side of the wire without a process, for package
+// sdktest. connect dials the host's services, lost is called when the session is
+// over, and release ends what the activation started.
+func Adapt(p Plugin, connect func(id uint32) (wire.Connection, error), lost func(error)) (_ wire.Plugin, release func(context.Context) error) {
+	s := newServer(p, connect, lost)
+	return s, s.close
+}
 
 func (s *server) Describe(context.Context, []string) (wire.Description, error) {
 	if err := s.plugin.check(); err != nil {
@@ -94,7 +94,7 @@ func (s *server) Activate(ctx context.Context, a wire.Activation) error {
 
 // openSession attaches to the host, and holds the stream for as long as the
 // process lives.
-func (s *server) openSession(ctx context.Context, conn connection) error {
+func (s *server) openSession(ctx context.Context, conn wire.Connection) error {
 	opened, ended := make(chan struct{}), make(chan error, 1)
 	err := s.life.Go("session", func(life context.Context) error {
 		err := wire.NewSession(conn).Attach(life, func() { close(opened) })

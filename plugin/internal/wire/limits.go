@@ -41,6 +41,12 @@ func Handshake() plugin.HandshakeConfig {
 	}
 }
 
+// Connection is a connection to the services of the host, as a plugin has it.
+type Connection interface {
+	grpc.ClientConnInterface
+	Close() error
+}
+
 // DialOptions are the options of a client on either side.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
