@@ -1,24 +1,24 @@
 package sandbox
 
 import (
+	"bufio"
+	"io"
 	"os"
-	"sync"
+	"strings"
 )
 
-// pipes are the pipes between the host and a tree. Each end has one owner: ours
-// are the host's until closeOurs, theirs are handed to the child and closed here
-// once it was started.
+// pipes are the pipes between the host and a tree. Each end has one owner: ours are the host's until closeOurs, theirs are
+// handed to the child and closed here once it was started. A file that is closed twice is closed once, so the methods may
+// be called again, and concurrently.
 type pipes struct {
 	// ours
-	stdout, stderr *os.File
-	status         *os.File
-	lifelines      [2]*os.File
+	stdout, stderr          *os.File
+	status                  *os.File // what the reaper reports
+	holdReaper, holdProgram *os.File // open for as long as the tree is to live
 	// theirs
 	programStdout, programStderr    *os.File
 	report                          *os.File
 	reaperLifeline, programLifeline *os.File
-
-	theirs, lives, ours sync.Once
 }
 
 func openPipes() (*pipes, error) {
@@ -27,8 +27,8 @@ func openPipes() (*pipes, error) {
 		{&p.stdout, &p.programStdout},
 		{&p.stderr, &p.programStderr},
 		{&p.status, &p.report},
-		{&p.reaperLifeline, &p.lifelines[0]},
-		{&p.programLifeline, &p.lifelines[1]},
+		{&p.reaperLifeline, &p.holdReaper},
+		{&p.programLifeline, &p.holdProgram},
 	} {
 		var err error
 		if *pair.read, *pair.write, err = os.Pipe(); err != nil {
@@ -42,18 +42,16 @@ func openPipes() (*pipes, error) {
 
 // closeTheirs closes the host's copies of what the child was given.
 func (p *pipes) closeTheirs() {
-	p.theirs.Do(func() {
-		closeAll(p.programStdout, p.programStderr, p.report, p.reaperLifeline, p.programLifeline)
-	})
+	closeAll(p.programStdout, p.programStderr, p.report, p.reaperLifeline, p.programLifeline)
 }
 
 // closeLifelines tells the tree to end.
-func (p *pipes) closeLifelines() { p.lives.Do(func() { closeAll(p.lifelines[:]...) }) }
+func (p *pipes) closeLifelines() { closeAll(p.holdReaper, p.holdProgram) }
 
 // closeOurs releases the host's ends.
 func (p *pipes) closeOurs() {
 	p.closeLifelines()
-	p.ours.Do(func() { closeAll(p.stdout, p.stderr, p.status) })
+	closeAll(p.stdout, p.stderr, p.status)
 }
 
 func closeAll(files ...*os.File) {
@@ -61,5 +59,32 @@ func closeAll(files ...*os.File) {
 		if f != nil {
 			_ = f.Close()
 		}
+	}
+}
+
+// sendEnvironment tells the reaper the program's environment: each entry with a NUL byte after it, and one more at the end.
+func sendEnvironment(to io.Writer, env []string) error {
+	var b strings.Builder
+	for _, entry := range env {
+		b.WriteString(entry)
+		b.WriteByte(0)
+	}
+	b.WriteByte(0)
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+// receiveEnvironment is the other side. It fails when the host went away before it had told all.
+func receiveEnvironment(from io.Reader) ([]string, error) {
+	env := []string{}
+	for in := bufio.NewReader(from); ; {
+		entry, err := in.ReadString(0)
+		if err != nil {
+			return nil, err
+		}
+		if entry == "\x00" {
+			return env, nil
+		}
+		env = append(env, strings.TrimSuffix(entry, "\x00"))
 	}
 }

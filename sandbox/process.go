@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,54 +13,77 @@ import (
 	"github.com/toolhost/toolhost/scope"
 )
 
-// killPatience is how long [Process.Kill] lets the reaper end the tree before it
-// ends what it can find by itself, and then how long it waits for that.
-const killPatience = time.Second
+// What [Process.Kill] waits for, two seconds in all.
+const (
+	reaperPatience = 800 * time.Millisecond // for the reaper, or for the program where there is none
+	hurriedReaper  = 200 * time.Millisecond // for it once the context is over
+	handPatience   = 500 * time.Millisecond // for what is killed by hand
+	lastPatience   = 600 * time.Millisecond // for the reaper that was killed then, and for the sweep after it
+	sweepPatience  = 400 * time.Millisecond // for the sweep alone
+)
 
-// A Process is a running program with its tree. Its owner reads Stdout and
-// Stderr, and calls Kill at last, also after the program ended by itself: that is
-// what releases everything. All methods may be called concurrently.
+// A Process is a running program with its tree. Its owner reads Stdout and Stderr, and calls Kill at last, also after the
+// program ended by itself: that is what releases everything. All methods may be called concurrently.
 type Process struct {
-	// Stdout and Stderr are the program's output. They end when every process that
-	// holds the other side is gone, or when Kill closes them.
+	// Stdout and Stderr are the program's output. Stdout ends when every process that holds its other side has closed it.
+	// The reaper holds the other side of Stderr, for words of its own, until the tree is gone. Both end when Kill closes
+	// them: who wants all of the output reads both to their end first, which is near once Gone is closed.
 	Stdout, Stderr *os.File
 
 	method Method
-	cmd    *exec.Cmd // the reaper, or the program itself when there is none
 	pipes  *pipes
+	top    *os.Process  // the reaper, or the program itself when there is none
 	pid    atomic.Int64 // the program's; 0 until it runs
 
 	exited chan struct{} // closed when the program ended
 	exit   Exit          // set before exited is closed
 	gone   chan struct{} // closed when the whole tree ended
-	left   int           // descendants that would not end; set before gone is closed
+	proven bool          // nothing is left of the tree; set before gone is closed
 
-	closing sync.Once
+	emptied atomic.Bool // Kill found nothing left below a reaper that did not answer
 }
 
-// Start runs spec in a tree of its own. ctx bounds only the starting: when it is
-// over before the program runs, nothing is left behind. The goroutine that
-// watches the process belongs to owner and ends when the tree is gone, so owner
-// is closed after Kill.
+// Start runs spec in a tree of its own, with what its environment and its directory say and an open, empty standard input
+// that reaches its end when the tree is to end.
+//
+// ctx bounds only the starting: when it is over before the program runs, nothing is left behind and the error wraps
+// its cause. Other errors say why the program, or the reaper, cannot be run and wrap the system's.
+//
+// The goroutine that watches the process belongs to owner and ends when the tree is gone, not when owner is cancelled. So
+// Kill is called before owner is closed, or given to [scope.Scope.Defer] of owner after Start. On a closed owner Start
+// fails with [scope.ErrClosed].
 func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec) (*Process, error) {
+	if err := launcher.check(); err != nil {
+		return nil, err
+	}
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
-	p := &Process{exited: make(chan struct{}), gone: make(chan struct{})}
-	if err := p.prepare(launcher, spec); err != nil {
-		return nil, fmt.Errorf("open pipes: %w", err)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, context.Cause(ctx))
+	}
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	p := &Process{
+		Stdout: pipes.stdout, Stderr: pipes.stderr, method: MethodReaper, pipes: pipes,
+		exited: make(chan struct{}), gone: make(chan struct{}),
+	}
+	if launcher.Path == "" {
+		p.method = MethodGroup
 	}
 	launched, running := make(chan error, 1), make(chan error, 1)
-	err := owner.Go("process "+spec.Path, func(context.Context) error {
-		// The parent-death signal fires when the thread that started the child
-		// ends, so this one is kept until the child is gone.
+	err = owner.Go("process "+spec.Path, func(context.Context) error {
+		// The parent-death signal fires when the thread that started the child ends, so this one is kept until the child is
+		// gone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		p.pipes.closeTheirs()
+		err := p.launch(launcher, spec)
+		pipes.closeTheirs()
 		launched <- err
 		if err == nil {
-			p.watch(running)
+			p.watch(spec, running)
 		}
 		return nil
 	})
@@ -70,9 +91,9 @@ func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec
 		err = <-launched
 	}
 	if err != nil {
-		p.pipes.closeTheirs()
-		p.pipes.closeOurs()
-		return nil, explain(spec.Path, err)
+		pipes.closeTheirs()
+		pipes.closeOurs()
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	select {
 	case err = <-running:
@@ -80,55 +101,53 @@ func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = p.Kill(context.WithoutCancel(ctx))
-		return nil, explain(spec.Path, err)
+		return nil, fmt.Errorf("start %s: %w", spec.Path, errors.Join(err, p.Kill(context.WithoutCancel(ctx))))
 	}
 	return p, nil
 }
 
-// prepare opens the pipes and builds the command that is started: the reaper,
-// which is told the program in its arguments, or the program itself.
-func (p *Process) prepare(launcher Launcher, spec Spec) error {
-	pipes, err := openPipes()
-	if err != nil {
-		return err
+// launch starts the reaper, which is told the program in its arguments, or the program itself. The calling thread is the
+// one that the parent-death signal depends on.
+func (p *Process) launch(launcher Launcher, spec Spec) (err error) {
+	attr := &os.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   reaperEnvironment(),
+		Files: []*os.File{p.pipes.reaperLifeline, p.pipes.programStdout, p.pipes.programStderr, p.pipes.report, p.pipes.programLifeline},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGCONT},
 	}
-	p.pipes, p.Stdout, p.Stderr = pipes, pipes.stdout, pipes.stderr
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if launcher.Path == "" {
-		p.method = MethodGroup
-		p.cmd = exec.Command(spec.Path, spec.Args...)
-		p.cmd.Stdin = pipes.programLifeline
-		attr.Pdeathsig = syscall.SIGKILL
-	} else {
-		p.method = MethodReaper
-		p.cmd = exec.Command(launcher.Path, append(append([]string{}, launcher.Args...), append([]string{spec.Path}, spec.Args...)...)...)
-		p.cmd.Stdin = pipes.reaperLifeline
-		p.cmd.ExtraFiles = []*os.File{pipes.report, pipes.programLifeline} // 3 and 4
+	path, argv := launcher.Path, append([]string{launcher.Path}, launcher.Args...)
+	if p.method == MethodGroup {
+		path, argv = spec.Path, nil
+		attr.Env = append([]string{}, spec.Env...) // nil would mean the host's
+		attr.Files = []*os.File{p.pipes.programLifeline, p.pipes.programStdout, p.pipes.programStderr}
+		attr.Sys.Pdeathsig = syscall.SIGKILL
 	}
-	p.cmd.Env, p.cmd.Dir, p.cmd.SysProcAttr = spec.Env, spec.Dir, attr
-	if p.cmd.Env == nil {
-		p.cmd.Env = []string{}
+	argv = append(append(argv, spec.Path), spec.Args...)
+	p.top, err = whileBusy(func() (*os.Process, error) { return os.StartProcess(path, argv, attr) })
+	switch {
+	case err == nil:
+		return nil
+	case p.method == MethodGroup:
+		return explain(path, err)
+	default:
+		return fmt.Errorf("reaper %s: %w", path, explain(path, err))
 	}
-	p.cmd.Stdout, p.cmd.Stderr = pipes.programStdout, pipes.programStderr
-	return nil
 }
 
-// Pid is the program's process id.
+// Pid is the program's process id, as the reaper reported it.
 func (p *Process) Pid() int { return int(p.pid.Load()) }
 
-// Top is the process id of the reaper, or the program's own when there is none:
-// every process of the tree descends from it.
-func (p *Process) Top() int { return p.cmd.Process.Pid }
+// Top is the process id of the reaper, or the program's own when there is none: every process of the tree descends from
+// it, as [Descends] says. The id means nothing any more once Gone is closed.
+func (p *Process) Top() int { return p.top.Pid }
 
 // Method is how the tree is ended.
 func (p *Process) Method() Method { return p.method }
 
-// Exited is closed when the program itself has ended. Its descendants are then
-// being ended.
+// Exited is closed when the program itself has ended. Its descendants are then being ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Gone is closed when the whole tree has ended.
+// Gone is closed when the whole tree has ended, as far as the method reaches.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
 // Exit is how the program ended. It is meaningful once Exited is closed.
@@ -141,85 +160,64 @@ func (p *Process) Exit() Exit {
 	}
 }
 
-// Kill ends the whole tree, waits until it is gone, and releases the pipes. It
-// may be called at any time and more than once. It takes two seconds at most, and
-// ctx may shorten how long the reaper is waited for. An error says what may be
-// left.
+// Kill ends the whole tree, waits until it is gone, and releases the pipes. It may be called at any time, also after the
+// tree has ended, and more than once. The program gets no time to clean up: who wants to ask it first does so by other
+// means and then calls Kill.
+//
+// It takes two seconds at most (law 42). When ctx is over, the reaper is given 200 ms more before Kill does its work by hand.
+// An error says what may be left, and is nil whenever nothing of the tree can be left that the method reaches.
 func (p *Process) Kill(ctx context.Context) error {
+	defer p.pipes.closeOurs()
 	p.pipes.closeLifelines()
 	if p.method == MethodGroup {
-		p.killGroup(p.Top())
+		_ = p.top.Kill() // watch ends the rest of the session before it reaps this one
+	} else {
+		_ = p.top.Signal(syscall.SIGCONT) // it may have been stopped
 	}
-	defer p.pipes.closeOurs()
-	patience := time.NewTimer(killPatience)
-	defer patience.Stop()
-	select {
-	case <-p.gone:
+	if p.awaitGone(ctx, reaperPatience) {
 		return p.verdict()
-	case <-patience.C:
-	case <-ctx.Done():
 	}
 	p.killByHand()
-	patience.Reset(killPatience)
-	select {
-	case <-p.gone:
+	if p.awaitGone(context.Background(), lastPatience) {
 		return p.verdict()
-	case <-patience.C:
-		return fmt.Errorf("process %d would not end", p.Pid())
+	}
+	return fmt.Errorf("process %d was killed and does not end, the system holds it", p.Pid())
+}
+
+// awaitGone waits for the end of the tree, and reports whether it came.
+func (p *Process) awaitGone(ctx context.Context, patience time.Duration) bool {
+	until := time.Now().Add(patience)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for over := ctx.Done(); ; {
+		select {
+		case <-p.gone:
+			return true
+		case <-timer.C:
+			return false
+		case <-over:
+			over = nil
+			timer.Reset(min(time.Until(until), hurriedReaper))
+		}
 	}
 }
 
-func (p *Process) verdict() error {
-	if p.left > 0 {
-		return fmt.Errorf("process %d: %d descendants would not end", p.Pid(), p.left)
-	}
-	return nil
-}
-
-// killByHand is for a reaper that does not answer, such as one that was stopped:
-// everything below it is ended from here, then the reaper.
+// killByHand is for a reaper that does not answer, such as one that a debugger holds: everything below it is ended from here
+// while it still adopts what is orphaned, then the reaper.
 func (p *Process) killByHand() {
 	top := p.Top()
-	// Children of what was killed become children of the reaper, so a few rounds
-	// find those that were forked meanwhile.
-	for range 8 {
-		below := descendants(top)
-		if len(below) == 0 {
-			break
-		}
-		for _, pid := range below {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		time.Sleep(time.Millisecond)
+	below := func(q process) bool { return q.pid != top && (q.session == top || Descends(q.pid, top)) }
+	if endWhere(below, time.Now().Add(handPatience)) {
+		p.emptied.Store(true)
 	}
-	p.killGroup(p.Pid())
-	_ = syscall.Kill(top, syscall.SIGKILL)
+	_ = p.top.Kill()
+	_ = p.pipes.status.Close() // whoever else got hold of the other side must not delay the end
 }
 
-// killGroup ends a process group unless the tree is gone and its id may belong
-// to somebody else.
-func (p *Process) killGroup(group int) {
-	select {
-	case <-p.gone:
-	default:
-		if group > 1 {
-			_ = syscall.Kill(-group, syscall.SIGKILL)
-		}
+// verdict is what Kill knows once the tree is gone.
+func (p *Process) verdict() error {
+	if p.proven || p.emptied.Load() || p.Pid() == 0 {
+		return nil
 	}
-}
-
-// explain puts an error of starting into words that say what to do.
-func explain(path string, err error) error {
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s cannot be run: it, or the interpreter or loader that it names, does not exist", path)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s cannot be run: it is not executable, or its file system is mounted noexec", path)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s cannot be run: it is neither a program of this machine nor a script with a #! line", path)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	default:
-		return fmt.Errorf("%s cannot be run: %w", path, err)
-	}
+	return fmt.Errorf("process %d: its reaper was ended by others, what made a session of its own may be left", p.Pid())
 }

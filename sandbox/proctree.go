@@ -4,84 +4,133 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// children lists the processes whose parent is pid.
-func children(pid int) []int {
-	var out []int
-	for child, parent := range parents() {
-		if parent == pid {
-			out = append(out, child)
-		}
-	}
-	return out
-}
-
-// descendants lists the processes below pid.
-func descendants(pid int) []int {
-	byParent := map[int][]int{}
-	for child, parent := range parents() {
-		byParent[parent] = append(byParent[parent], child)
-	}
-	var out []int
-	for next := []int{pid}; len(next) > 0; next = next[1:] {
-		out = append(out, byParent[next[0]]...)
-		next = append(next, byParent[next[0]]...)
-	}
-	return out
-}
-
-// Descends reports whether pid is ancestor or a process below it. A peer on a
-// socket is checked with it.
+// Descends reports whether pid is ancestor or a process below it. A peer on a socket is checked with it. A process whose
+// parent ended before it has no way up any more, unless a reaper adopted it.
 func Descends(pid, ancestor int) bool {
-	for range 1024 {
+	for range 1024 { // deeper is refused, and ids that are reused meanwhile make no circle endless
+		if pid <= 0 {
+			return false
+		}
 		if pid == ancestor {
 			return true
 		}
-		if pid = parentOf(pid); pid <= 1 {
-			return false
-		}
+		p, _ := processOf(pid)
+		pid = p.parent
 	}
 	return false
 }
 
-// parents maps each process to its parent.
-func parents() map[int]int {
+// A process is one line of /proc/PID/stat.
+type process struct {
+	pid, parent, group, session int
+	state                       byte
+	threads                     int
+}
+
+// living is false for one that waits to be reaped. One whose first thread alone has ended looks like it, but for its
+// other threads.
+func (p process) living() bool {
+	return p.state != 'Z' && p.state != 'X' || p.threads > 1
+}
+
+// processes lists all processes of the system that this user may see.
+func processes() []process {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	out := make(map[int]int, len(names))
+	out := make([]process, 0, len(names))
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			out[pid] = parentOf(pid)
+			if p, ok := processOf(pid); ok {
+				out = append(out, p)
+			}
 		}
 	}
 	return out
 }
 
-// parentOf is the parent of pid, or 0. The name of a program may hold anything,
-// so the fields are counted from its last parenthesis.
-func parentOf(pid int) int {
+// processOf looks at one process. It is not ok when there is none.
+func processOf(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0
+		return process{}, false
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(string(fields[1]))
-	return parent
+	p, ok := parseStat(stat)
+	return p, ok && p.pid == pid
 }
 
-// siginfoPid is si_pid of a waitid result, which package unix has no name for.
-// It follows three ints and, on 64-bit systems, four bytes of padding.
+// parseStat reads a line of /proc/PID/stat. The name of the program, in parentheses, may hold anything, so the fields are
+// counted from the last parenthesis.
+func parseStat(stat []byte) (process, bool) {
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return process{}, false
+	}
+	fields := bytes.Fields(stat[end+1:])
+	if len(fields) < 18 || len(fields[0]) != 1 {
+		return process{}, false
+	}
+	p := process{state: fields[0][0]}
+	for _, field := range []struct {
+		text []byte
+		to   *int
+	}{
+		{bytes.TrimSpace(stat[:open]), &p.pid},
+		{fields[1], &p.parent},
+		{fields[2], &p.group},
+		{fields[3], &p.session},
+		{fields[17], &p.threads},
+	} {
+		number, err := strconv.Atoi(string(field.text))
+		if err != nil || number < 0 {
+			return process{}, false
+		}
+		*field.to = number
+	}
+	return p, true
+}
+
+// endWhere kills the processes that belong, again until none is left or until the time is over, and reports whether none is.
+func endWhere(belongs func(process) bool, until time.Time) bool {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		none := true
+		for _, p := range processes() {
+			if p.living() && belongs(p) {
+				none = false
+				killIf(p.pid, belongs)
+			}
+		}
+		if none || time.Now().After(until) {
+			return none
+		}
+		time.Sleep(pause) //nolint:forbidigo // the end of somebody else's child is no event here
+	}
+}
+
+// killIf kills a process that is no child of this one. It holds the process before it looks at it again, so that its id
+// cannot pass to another one between the look and the kill.
+func killIf(pid int, belongs func(process) bool) {
+	held, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	defer held.Release() //nolint:errcheck // it only closes the descriptor
+	if p, ok := processOf(pid); ok && belongs(p) {
+		_ = held.Kill()
+	}
+}
+
+// siginfoPid is si_pid of a waitid result, which package unix has no name for. It follows three ints and, on 64-bit
+// systems, four bytes of padding.
 func siginfoPid(info *unix.Siginfo) int {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), 12+unsafe.Sizeof(uintptr(0))-4)))
 }

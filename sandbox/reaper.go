@@ -3,170 +3,226 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// reapPatience is how long the reaper tries to end what is below it.
-const reapPatience = 5 * time.Second
+// The reaper's descriptors. What the program gets as its standard input, it gets from the host.
+const (
+	lifelineFile     = iota // tells the program's environment, then is open for as long as the tree is to live
+	stdoutFile              // the program's
+	stderrFile              // the program's, and the reaper's
+	reportFile              // where the reaper reports to
+	programStdinFile        // the program's
+)
 
-// Main is the reaper: it runs the program that args name and ends when the
-// whole tree below it has ended. It returns the exit status for os.Exit. A host
-// binary calls it first thing in main when it is run with the arguments of its
-// [Launcher]; args is what follows those.
-//
-// Descriptors: 0 is the reaper's lifeline, 1 and 2 are the program's output, 3 is
-// where the reaper reports to, 4 is the program's standard input.
+// How long the reaper waits before it looks again for descendants to end: doubled from the first to the last.
+const (
+	firstPause = time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
+
+// reaperEnvironment is the reaper's own environment. It does nearly nothing, so the Go runtime needs one processor and no
+// collection of what the packages of the host binary allocated when they were initialised; the limit is for safety.
+func reaperEnvironment() []string {
+	return []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=64MiB"}
+}
+
+// Main is the reaper: it runs the program that args name and returns when no process is left below it. It returns the exit
+// status for os.Exit: 0, or not when there was no program to run. A host binary calls it first thing in main when it is
+// run with the arguments of its [Launcher]; args is what follows those. It takes over the whole process: its signals, its
+// children, and descriptors 0 to 4, which [Start] gives it together with a session of its own.
 func Main(args []string) int {
 	// The program's parent-death signal fires when this thread ends.
 	runtime.LockOSThread()
-	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "the reaper is started by the host, with a program to run")
+	host := os.Getppid()
+	if session, err := unix.Getsid(0); len(args) == 0 || err != nil || session != os.Getpid() {
+		fmt.Fprintln(os.Stderr, "the reaper is started by the host, in a session of its own and with a program to run")
 		return 2
 	}
-	report, lifeline := os.NewFile(3, "report"), os.NewFile(4, "stdin")
-	syscall.CloseOnExec(3)
-	syscall.CloseOnExec(4)
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		fmt.Fprintf(report, "%s %d\n", reportFailed, errno(err))
-		return 126
+	r := &reaper{report: os.NewFile(reportFile, "report"), retry: time.NewTimer(time.Hour)}
+	if err := keepPrivate(); err != nil {
+		return r.fail(reportUnfit, err)
 	}
-	end := endSignals()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return r.fail(reportUnfit, err)
+	}
+	env, err := receiveEnvironment(os.Stdin)
+	if err != nil {
+		return 2 // the host is gone
+	}
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGCHLD)
-
-	program := exec.Command(args[0], args[1:]...)
-	program.Stdin, program.Stdout, program.Stderr = lifeline, os.Stdout, os.Stderr
-	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := program.Start(); err != nil {
-		fmt.Fprintf(report, "%s %d\n", reportFailed, errno(err))
-		return 126
+	end := endSignals(host)
+	if err := r.start(args, env); err != nil {
+		return r.fail(reportFailed, err)
 	}
-	pid := program.Process.Pid
-	fmt.Fprintf(report, "%s %d\n", reportStarted, pid)
-	_ = lifeline.Close()
-
-	status, ended := await(pid, changed, end)
-	if !ended {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
-		status, _ = reap(pid, time.Now().Add(reapPatience))
+	for r.reap() {
+		select {
+		case <-changed:
+		case <-end:
+			end = nil
+			r.end()
+		case <-r.retry.C:
+			r.endChildren()
+		}
 	}
-	fmt.Fprintf(report, "%s %d\n", reportExited, status)
-	if left := endAll(time.Now().Add(reapPatience)); left > 0 {
-		fmt.Fprintf(report, "%s %d\n", reportLeft, left)
-		return 1
-	}
+	r.say(reportGone, 0)
 	return 0
 }
 
-// endSignals gives a channel that is closed when the host wants the tree to end
-// or is gone itself.
-func endSignals() <-chan struct{} {
-	end := make(chan struct{})
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	over := make(chan struct{}, 2)
+// keepPrivate keeps every descriptor but the first three from the program, also those that the host itself inherited.
+func keepPrivate() error {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && fd > stderrFile {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// endSignals gives a channel that is closed when the host wants the tree to end, or is gone.
+func endSignals(host int) <-chan struct{} {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGCONT)
+	over, end := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the process
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		over <- struct{}{}
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(over)
 	}()
 	go func() { // ends with the process
-		select {
-		case <-signals:
-		case <-over:
+		defer close(end)
+		for {
+			select {
+			case <-over:
+				return
+			case s := <-signals:
+				// SIGCONT is the parent-death signal, or an end of having been stopped.
+				if s != syscall.SIGCONT || os.Getppid() != host {
+					return
+				}
+			}
 		}
-		close(end)
 	}()
 	return end
 }
 
-// await waits until the program has ended, reaping orphans meanwhile, or until
-// the tree is to be ended. The program's group is ended before the program is
-// reaped, while the id still belongs to it.
-func await(pid int, changed <-chan os.Signal, end <-chan struct{}) (status int, ended bool) {
-	for {
-		for {
-			child := exitedChild()
-			if child == 0 {
-				break
-			}
-			if child == pid {
-				_ = syscall.Kill(-pid, syscall.SIGKILL)
-			}
-			var s syscall.WaitStatus
-			_, _ = syscall.Wait4(child, &s, 0, nil)
-			if child == pid {
-				return int(s), true
-			}
-		}
-		select {
-		case <-changed:
-		case <-end:
-			return 0, false
-		}
-	}
+// A reaper is the state of [Main].
+type reaper struct {
+	report  *os.File
+	program int         // its pid; 0 once it was reaped
+	ending  bool        // the tree is to end
+	retry   *time.Timer // fires when descendants are to be looked for; not before ending
+	pause   time.Duration
 }
 
-// exitedChild is a child that has ended and was not reaped, or 0.
-func exitedChild() int {
-	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
-		return 0
-	}
-	return siginfoPid(&info)
+func (r *reaper) say(word string, number int) {
+	fmt.Fprintf(r.report, "%s %d\n", word, number)
 }
 
-// reap waits for one child that was killed.
-func reap(pid int, until time.Time) (status int, ok bool) {
-	for {
-		var s syscall.WaitStatus
-		got, err := syscall.Wait4(pid, &s, syscall.WNOHANG, nil)
-		if got == pid {
-			return int(s), true
-		}
-		if err != nil && !errors.Is(err, syscall.EINTR) || time.Now().After(until) {
-			return int(syscall.SIGKILL), false
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// endAll ends every descendant. Only direct children are killed, because their
-// ids cannot be reused before they are reaped here; what they leave becomes a
-// direct child in turn. There are none left when the system says so.
-func endAll(until time.Time) (left int) {
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		for {
-			var s syscall.WaitStatus
-			got, err := syscall.Wait4(-1, &s, syscall.WNOHANG, nil)
-			if errors.Is(err, syscall.ECHILD) {
-				return 0
-			}
-			if got <= 0 && !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-		below := children(os.Getpid())
-		for _, pid := range below {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if time.Now().After(until) {
-			return len(below)
-		}
-		time.Sleep(pause)
-	}
-}
-
-func errno(err error) int {
+func (r *reaper) fail(word string, err error) int {
 	var number syscall.Errno
-	if errors.As(err, &number) {
-		return int(number)
+	if !errors.As(err, &number) {
+		number = syscall.EINVAL
 	}
-	return int(syscall.EINVAL)
+	r.say(word, int(number))
+	return 126
+}
+
+// start runs the program in a group of its own and lets go of what only the program is to hold.
+func (r *reaper) start(args, env []string) error {
+	pid, err := whileBusy(func() (int, error) {
+		return syscall.ForkExec(args[0], args, &syscall.ProcAttr{
+			Env:   env,
+			Files: []uintptr{programStdinFile, stdoutFile, stderrFile},
+			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	r.program = pid
+	r.say(reportStarted, pid)
+	_ = syscall.Close(programStdinFile)
+	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		_ = unix.Dup3(int(null.Fd()), stdoutFile, 0)
+		_ = null.Close()
+	}
+	return nil
+}
+
+// reap takes in every child that has ended, and reports whether there is any child left. With the program, the tree ends.
+func (r *reaper) reap() (left bool) {
+	for {
+		// Look first and reap later: a group that is to be killed is named by the id of one that was not reaped.
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if errors.Is(err, unix.ECHILD) {
+			return false
+		}
+		child := siginfoPid(&info)
+		if err != nil || child == 0 {
+			return true
+		}
+		if child == r.program {
+			r.end()
+		}
+		var status syscall.WaitStatus
+		_, _ = syscall.Wait4(child, &status, 0, nil)
+		if child == r.program {
+			r.program = 0
+			r.say(reportExited, int(status))
+		}
+		if r.ending {
+			r.hasten()
+		}
+	}
+}
+
+// end begins the end of the tree: the program and its group at one stroke, and soon whatever that leaves.
+func (r *reaper) end() {
+	r.ending = true
+	if r.program != 0 {
+		_ = syscall.Kill(-r.program, syscall.SIGKILL)
+	}
+	r.hasten()
+}
+
+func (r *reaper) hasten() {
+	r.pause = firstPause
+	r.retry.Reset(r.pause)
+}
+
+// endChildren ends the processes right below, each with its group, so that one that forks without end is caught. Deeper ones
+// become children in their turn. Only the ids of children are sure not to be somebody else's, since only this process
+// reaps them; and no group reaches beyond the tree, since the reaper leads a session.
+func (r *reaper) endChildren() {
+	own := os.Getpid()
+	for _, p := range processes() {
+		if p.parent != own {
+			continue
+		}
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		if p.group > 1 && p.group != own {
+			_ = syscall.Kill(-p.group, syscall.SIGKILL)
+		}
+	}
+	r.pause = min(2*r.pause, lastPause)
+	r.retry.Reset(r.pause)
 }

@@ -3,18 +3,29 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// A Launcher is how a host runs its reaper: its own binary with a hidden
-// subcommand that calls [Main]. The zero value means that there is none; trees
-// are then ended by process group, which misses a descendant that made a session
-// of its own.
+// A Launcher is how a host runs its reaper: its own binary with a hidden subcommand that calls [Main]. The zero value means
+// that there is none; trees are then ended by [MethodGroup].
 type Launcher struct {
-	// Path is the executable, for example /proc/self/exe.
+	// Path is the absolute path of the executable, for example /proc/self/exe. It is run with an environment of its own,
+	// which holds nothing but settings of the Go runtime.
 	Path string
 	// Args are the arguments that lead to [Main], for example {"__launch"}.
 	Args []string
+}
+
+func (l Launcher) check() error {
+	if l.Path != "" && !filepath.IsAbs(l.Path) {
+		return fmt.Errorf("reaper %q is not an absolute path", l.Path)
+	}
+	return nil
 }
 
 // Method is how a tree is ended, the strongest that is available.
@@ -24,7 +35,9 @@ type Method string
 const (
 	// MethodReaper adopts and ends every descendant.
 	MethodReaper Method = "reaper"
-	// MethodGroup ends the process group only.
+	// MethodGroup ends the program's session and every process group in it. It misses a descendant that made a session of its
+	// own, and with a host that is killed it ends only the program itself. The program inherits what descriptors the
+	// host itself was started with and did not mark close-on-exec.
 	MethodGroup Method = "group"
 )
 
@@ -32,34 +45,60 @@ const (
 type Spec struct {
 	// Path is the absolute path of the executable.
 	Path string
-	// Args are its arguments, without the name of the program.
+	// Args are its arguments, without the name of the program. Every user of the machine can read them.
 	Args []string
-	// Env is its whole environment, as KEY=value. Nothing is added.
+	// Env is its whole environment, as KEY=value. Nothing is added, dropped or reordered.
 	Env []string
-	// Dir is its working directory.
+	// Dir is the absolute path of its working directory. Empty means the host's.
 	Dir string
 }
 
+// check finds the mistakes that the system would report late, or as something else. No value of the environment, which
+// may be a secret, gets into an error.
 func (s Spec) check() error {
-	if !strings.HasPrefix(s.Path, "/") {
+	if !filepath.IsAbs(s.Path) {
 		return fmt.Errorf("executable %q is not an absolute path", s.Path)
 	}
-	for _, arg := range append([]string{s.Path, s.Dir}, append(s.Args, s.Env...)...) {
-		if strings.ContainsRune(arg, 0) {
-			return errors.New("a NUL byte in the command, its environment or its directory")
+	for _, text := range append([]string{s.Path, s.Dir}, s.Args...) {
+		if strings.ContainsRune(text, 0) {
+			return fmt.Errorf("start %q: a NUL byte in the path, an argument or the directory", s.Path)
 		}
+	}
+	for i, entry := range s.Env {
+		if strings.IndexByte(entry, '=') < 1 || strings.ContainsRune(entry, 0) {
+			return fmt.Errorf("start %s: entry %d of the environment is not KEY=value without a NUL byte", s.Path, i)
+		}
+	}
+	if s.Dir == "" {
+		return nil
+	}
+	if err := checkDir(s.Dir); err != nil {
+		return fmt.Errorf("start %s: working directory %q: %w", s.Path, s.Dir, err)
 	}
 	return nil
 }
 
+// checkDir is because a failing chdir of a child cannot be told from a failing execve.
+func checkDir(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return errors.New("not an absolute path")
+	}
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return errors.Unwrap(err)
+	case !info.IsDir():
+		return syscall.ENOTDIR
+	}
+	return unix.Access(dir, unix.X_OK)
+}
+
 // Exit is how a program ended.
 type Exit struct {
-	// Code is the exit status, or -1 when a signal ended it.
+	// Code is the exit status, or -1 when it is none: a signal ended the program, or Lost.
 	Code int
 	// Signal is the name of the signal that ended it, such as "killed"; otherwise empty.
 	Signal string
-	// Lost is set when the reaper itself was ended, so that how the program ended
-	// is not known.
+	// Lost is set when the reaper itself was ended, so that how the program ended is not known.
 	Lost bool
 }
 
@@ -73,4 +112,11 @@ func (e Exit) String() string {
 	default:
 		return fmt.Sprintf("exit status %d", e.Code)
 	}
+}
+
+func exitOf(status syscall.WaitStatus) Exit {
+	if status.Signaled() {
+		return Exit{Code: -1, Signal: status.Signal().String()}
+	}
+	return Exit{Code: status.ExitStatus()}
 }

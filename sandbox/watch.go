@@ -3,79 +3,123 @@ package sandbox
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// The words in which the reaper reports, one line each, on its third descriptor.
+// The words in which the reaper reports, one line each, with a number.
 const (
+	reportUnfit   = "unfit"   // errno: the reaper cannot adopt descendants
+	reportFailed  = "failed"  // errno: the program cannot be run
 	reportStarted = "started" // pid
-	reportFailed  = "failed"  // errno
-	reportExited  = "exited"  // wait status
-	reportLeft    = "left"    // how many descendants would not end
+	reportExited  = "exited"  // wait status of the program
+	reportGone    = "gone"    // 0: no descendant is left
 )
 
-// watch follows the tree until it is gone. It runs on the thread that started
-// it. What it learns first, that the program runs or why it does not, it sends to
-// running.
-func (p *Process) watch(running chan<- error) {
+// watch follows the tree until it is gone. It runs on the thread that started it. What it learns first, that the program
+// runs or why it does not, it sends to running.
+func (p *Process) watch(spec Spec, running chan error) {
+	defer close(p.gone)
 	if p.method == MethodGroup {
-		p.pid.Store(int64(p.cmd.Process.Pid))
-		running <- nil
-		_ = p.cmd.Wait()
-		// A group outlives its leader while a member is left, so its id is still ours
-		// or nobody's.
-		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
-		p.exit = exitOf(p.cmd.ProcessState.Sys().(syscall.WaitStatus))
-		close(p.exited)
-		close(p.gone)
-		return
+		p.watchProgram(running)
+	} else {
+		p.watchReaper(spec, running)
 	}
-	exited := false
-	lines := bufio.NewScanner(p.pipes.status)
-	for lines.Scan() {
-		word, rest, _ := strings.Cut(lines.Text(), " ")
-		number, _ := strconv.Atoi(rest)
-		switch word {
-		case reportStarted:
-			p.pid.Store(int64(number))
-			running <- nil
-		case reportFailed:
-			running <- syscall.Errno(number)
-		case reportExited:
-			p.exit = exitOf(syscall.WaitStatus(number))
-			exited = true
-			close(p.exited)
-		case reportLeft:
-			p.left = number
-		}
-	}
-	_ = p.cmd.Wait()
-	if !exited {
-		p.reaperLost(running)
-	}
-	close(p.gone)
 }
 
-// reaperLost is for a reaper that ended without a report. The program got its
-// parent-death signal; its group is ended as well.
-func (p *Process) reaperLost(running chan<- error) {
-	if p.Pid() == 0 {
-		select {
-		case running <- errors.New("the reaper ended before it ran the program: " + p.cmd.ProcessState.String()):
-		default: // it had said why
-		}
-	} else {
-		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
-	}
-	p.exit = Exit{Code: -1, Lost: true}
+func (p *Process) watchProgram(running chan error) {
+	p.pid.Store(int64(p.Top()))
+	running <- nil
+	awaitExit(p.Top())
+	p.sweep()
+	p.proven = true
+	p.exit = p.reap()
 	close(p.exited)
 }
 
-func exitOf(status syscall.WaitStatus) Exit {
-	if status.Signaled() {
-		return Exit{Code: -1, Signal: status.Signal().String()}
+func (p *Process) watchReaper(spec Spec, running chan error) {
+	// A reaper that cannot be told ends, and that is seen below.
+	_ = sendEnvironment(p.pipes.holdReaper, spec.Env)
+	exited := p.listen(spec, running)
+	if p.proven {
+		_ = p.top.Kill() // it has nothing left to do, and need not take its time
 	}
-	return Exit{Code: status.ExitStatus()}
+	awaitExit(p.Top())
+	if !p.proven {
+		p.sweep()
+	}
+	ended := p.reap()
+	tell(running, fmt.Errorf("its reaper ended before it ran it: %v", ended))
+	if !exited {
+		p.exit = Exit{Code: -1, Lost: true}
+		close(p.exited)
+	}
+}
+
+// listen takes in what the reaper reports until it has no more to say, and tells whether the program's exit was among it. The
+// reports are not believed further than they must be: a program with the rights of the same user could add to them.
+func (p *Process) listen(spec Spec, running chan error) (exited bool) {
+	for lines := bufio.NewScanner(p.pipes.status); lines.Scan(); {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		number, err := strconv.Atoi(rest)
+		switch {
+		case err != nil:
+		case word == reportUnfit:
+			tell(running, fmt.Errorf("its reaper cannot adopt descendants: %w", syscall.Errno(number)))
+		case word == reportFailed:
+			tell(running, explain(spec.Path, syscall.Errno(number)))
+		case word == reportStarted && number > 1 && p.Pid() == 0:
+			p.pid.Store(int64(number))
+			tell(running, nil)
+		case word == reportExited && !exited:
+			exited = true
+			p.exit = exitOf(syscall.WaitStatus(number))
+			close(p.exited)
+		case word == reportGone:
+			p.proven = true
+			return exited
+		}
+	}
+	return exited
+}
+
+// tell sends what is learnt first; nobody asks for the rest.
+func tell(running chan error, err error) {
+	select {
+	case running <- err:
+	default:
+	}
+}
+
+// awaitExit waits until a child has ended and leaves it to be reaped, so that its id, and the id of its session, are still
+// its own.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// sweep ends what is left of the session that the reaper, or the program where there is none, led until its end. It is what
+// can be found without a reaper: orphans have lost the way up to it.
+func (p *Process) sweep() {
+	top := p.Top()
+	_ = syscall.Kill(-top, syscall.SIGKILL) // the group at one stroke, so that none escapes by forking
+	endWhere(func(q process) bool { return q.session == top && q.pid != top }, time.Now().Add(sweepPatience))
+}
+
+// reap takes in the child that was started.
+func (p *Process) reap() Exit {
+	state, err := p.top.Wait()
+	if err != nil {
+		return Exit{Code: -1, Lost: true}
+	}
+	return exitOf(state.Sys().(syscall.WaitStatus))
 }
