@@ -138,7 +138,7 @@ func parse(text string) (file *ast.File, mistake *Mistake) {
 			file, mistake = nil, &Mistake{Position{1, 1}, "file cannot be read as YAML"}
 		}
 	}()
-	tokens := lexer.Tokenize(text)
+	tokens := joinPlain(lexer.Tokenize(text))
 	if mistake := checkTokens(tokens); mistake != nil {
 		return nil, mistake
 	}
@@ -235,8 +235,8 @@ func isEmptyItem(dash *token.Token, after token.Tokens) bool {
 	return false
 }
 
-// isGlued reports a colon inside of brackets that belongs to a plain text, since
-// a value follows without a space; behind a quoted key, as in JSON, it may.
+// isGlued reports a colon inside of brackets with a value right behind it; behind
+// a quoted key, as in JSON, that is as it should be.
 func isGlued(key, colon, value *token.Token) bool {
 	if key.Type == token.SingleQuoteType || key.Type == token.DoubleQuoteType {
 		return false
@@ -246,6 +246,67 @@ func isGlued(key, colon, value *token.Token) bool {
 		return false
 	}
 	return value.Position.Line == colon.Position.Line && value.Position.Column == colon.Position.Column+1
+}
+
+// joinPlain puts together what the lexer takes apart inside of braces, where a
+// colon without a space behind it belongs to the text: filesystem:read is one.
+func joinPlain(tokens token.Tokens) token.Tokens {
+	joined := tokens[:0]
+	depth := 0
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			depth--
+		case token.MappingValueType:
+			if last := len(joined) - 1; depth > 0 && last >= 0 && i+1 < len(tokens) && isPlain(joined[last]) && isPlain(tokens[i+1]) &&
+				isRightBehind(joined[last], t) && isGlued(joined[last], t, tokens[i+1]) {
+				joined[last] = join(joined[last], tokens[i+1])
+				i++
+				continue
+			}
+		}
+		joined = append(joined, t)
+	}
+	return joined
+}
+
+// isPlain reports a scalar without quotes, and without a second key in it, as the
+// lexer makes one of the end of {a:b: c}.
+func isPlain(t *token.Token) bool {
+	if strings.Contains(t.Value, ": ") {
+		return false
+	}
+	switch t.Type {
+	case token.StringType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
+		token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.InfinityType, token.NanType:
+		return true
+	default:
+		return false
+	}
+}
+
+// isRightBehind reports a token that stands where the text before it ends.
+func isRightBehind(before, t *token.Token) bool {
+	return t.Position.Line == before.Position.Line && t.Position.Column == before.Position.Column+utf8.RuneCountInString(before.Value)
+}
+
+// join is the text that begins with one token and ends with another, with the
+// colon between them.
+func join(first, last *token.Token) *token.Token {
+	text := *first
+	text.Type, text.CharacterType, text.Indicator = token.StringType, token.CharacterTypeMiscellaneous, token.NotIndicator
+	text.Value += ":" + last.Value
+	text.Origin += ":" + last.Origin
+	if text.Next = last.Next; text.Next != nil {
+		text.Next.Prev = &text
+	}
+	if text.Prev != nil {
+		text.Prev.Next = &text
+	}
+	return &text
 }
 
 // beginning corrects a position of the parser that stands on the blanks before

@@ -1,0 +1,160 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolhost/toolhost/config/internal/document"
+	"github.com/toolhost/toolhost/service/permission"
+)
+
+// defaultPlugin is the built-in of a Location that no file speaks of.
+const defaultPlugin = "filesystem"
+
+// part is a mapping that speaks of a Location: the top of a file, or a Location's
+// entry in it.
+type part struct {
+	source *source
+	node   *document.Node
+}
+
+// locations puts the Locations together. What is wrong is left in l.found.
+func (l *loader) locations() ([]Location, error) {
+	var below []part
+	if l.user != nil {
+		below = append(below, part{l.user, l.user.root})
+	}
+	if l.main == nil || !l.main.Trusted {
+		return l.implicit(below)
+	}
+	below = append(below, part{l.main, l.main.root})
+	if value(l.main.root, keyLocations) == nil {
+		location, err := l.location(DefaultLocation, l.main.dir, below)
+		return []Location{location}, err
+	}
+	sections := entries(l.main.root, keyLocations)
+	if len(sections) == 0 {
+		l.found.add(l.main.at(value(l.main.root, keyLocations).At), "locations is empty; without the key, this file's directory is the one Location")
+	}
+	var locations []Location
+	for _, e := range sections {
+		root := l.decoder.path(value(e.Value, keyRoot), l.main)
+		location, err := l.location(e.Key, root, append(slices.Clip(below), part{l.main, e.Value}))
+		if err != nil {
+			return nil, err
+		}
+		locations = append(locations, location)
+	}
+	return locations, nil
+}
+
+// implicit is the Location that the working directory is without a file that is
+// in effect. What an untrusted file denies is denied.
+func (l *loader) implicit(below []part) ([]Location, error) {
+	if err := l.checkImplicitRoot(); err != nil {
+		return nil, err
+	}
+	defaults := part{&source{}, &document.Node{Kind: document.Mapping}}
+	if slices.Contains(l.options.Builtins, defaultPlugin) {
+		filesystem := &document.Node{Kind: document.Mapping, Entries: []document.Entry{{Key: defaultPlugin, Value: &document.Node{}}}}
+		defaults.node.Entries = []document.Entry{{Key: keyPlugins, Value: filesystem}}
+	}
+	location, err := l.location(DefaultLocation, l.dir, append([]part{defaults}, below...))
+	if err != nil {
+		return nil, err
+	}
+	location.Policy.Lists = append(location.Policy.Lists, l.untrustedLists()...)
+	return []Location{location}, nil
+}
+
+// checkImplicitRoot refuses to make a Location of a directory that holds the
+// user's whole home, only because a command was run there.
+func (l *loader) checkImplicitRoot() error {
+	root, home := resolve(l.dir), l.decoder.home
+	what := ""
+	switch {
+	case root == "/":
+		what = "the root of the file system"
+	case home != "" && resolve(home) == root:
+		what = "the home directory"
+	case home != "" && isWithin(root, resolve(home)):
+		what = "a directory above the home directory"
+	default:
+		return nil
+	}
+	err := fmt.Errorf("%s is %s, which becomes a Location only by a config file: change to a project, or write %s here and trust it",
+		l.dir, what, FileName)
+	if l.main != nil { // the notices would be lost with the Config
+		err = fmt.Errorf("%w; %s is there and not trusted: %s", err, shorten(l.dir, l.main.Path), trustCommand(l.main))
+	}
+	return err
+}
+
+// location builds one Location of the parts that speak of it, the lowest first.
+// The parts of one file are one list of rules.
+func (l *loader) location(name, root string, parts []part) (Location, error) {
+	merged := newLayers()
+	policy := &permission.Policy{Root: resolve(root), Defaults: permission.Defaults()}
+	var last *source
+	for _, p := range parts {
+		if err := merged.add(entries(p.node, keyPlugins), p.source); err != nil {
+			return Location{}, fmt.Errorf("merge %s: %w", p.source.Path, err)
+		}
+		rules := l.decoder.rules(value(p.node, keyPermissions), p.source, l.pluginNames())
+		switch {
+		case len(rules) == 0:
+		case p.source == last:
+			list := &policy.Lists[len(policy.Lists)-1]
+			list.Rules = append(list.Rules, rules...)
+		default:
+			policy.Lists = append(policy.Lists, permission.List{Rules: rules})
+			last = p.source
+		}
+	}
+	return Location{Name: name, Root: filepath.Clean(root), Plugins: l.decoder.plugins(merged), Policy: policy}, nil
+}
+
+// untrustedLists are the rules of a project's file that is not trusted, of which
+// only the denies hold. They keep the roots that they were written for, of which
+// the working directory need be none.
+func (l *loader) untrustedLists() []permission.List {
+	if l.main == nil {
+		return nil
+	}
+	decode := func(n *document.Node) []permission.Rule {
+		return l.decoder.rules(value(n, keyPermissions), l.main, l.pluginNames())
+	}
+	top := decode(l.main.root)
+	if value(l.main.root, keyLocations) == nil {
+		return []permission.List{{Rules: top, Base: resolve(l.main.dir), DeniesOnly: true}}
+	}
+	lists := []permission.List{{Rules: top, DeniesOnly: true}} // for every root, and so for this one
+	for _, e := range entries(l.main.root, keyLocations) {
+		root := l.decoder.path(value(e.Value, keyRoot), l.main)
+		lists = append(lists, permission.List{Rules: append(slices.Clip(top), decode(e.Value)...), Base: resolve(root), DeniesOnly: true})
+	}
+	return lists
+}
+
+// pluginNames are the plugins whose tools rules may speak of: those of every
+// Location, since the rules at the top of a file hold for all of them.
+func (l *loader) pluginNames() []string {
+	var names []string
+	if l.main == nil || !l.main.Trusted {
+		names = append(names, defaultPlugin)
+	}
+	add := func(n *document.Node) {
+		for _, e := range entries(n, keyPlugins) {
+			names = append(names, e.Key)
+		}
+	}
+	for _, s := range l.sources() {
+		add(s.root)
+		for _, e := range entries(s.root, keyLocations) {
+			add(e.Value)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

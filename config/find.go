@@ -1,0 +1,193 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/toolhost/toolhost/config/internal/document"
+)
+
+// FileName is the name of a project's file.
+const FileName = "toolhost.yaml"
+
+// Discover returns the project's file for a directory, or nothing: the nearest
+// toolhost.yaml upward, as far as the directory with .git. Where there is no .git
+// in dir or above it, only dir itself is looked in, since what lies above may
+// belong to anybody.
+func Discover(dir string) (path string, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	top, err := nearestWith(dir, ".git")
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		path := filepath.Join(at, FileName)
+		if found, err := exists(path); found || err != nil {
+			return path, err
+		}
+		if top == "" || at == top {
+			return "", nil
+		}
+	}
+}
+
+// nearestWith is dir or the nearest directory above it that has an entry of that
+// name, or nothing.
+func nearestWith(dir, name string) (string, error) {
+	for {
+		if found, err := exists(filepath.Join(dir, name)); found {
+			return dir, nil
+		} else if err != nil {
+			return "", err
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return "", nil
+		}
+		dir = above
+	}
+}
+
+// exists says whether there is something of that name, whatever it is. What
+// cannot be looked at is an error: a file that is not seen would lose its denies.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	default:
+		return false, fmt.Errorf("look for config: %w", err)
+	}
+}
+
+// Inspect reads the file at path as Load would and returns its place and digest,
+// for `toolhost trust`. Trusted is false. A file with mistakes of its own is an
+// [Error]; what can only be judged together with other files is not looked at.
+func Inspect(path string) (File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return File{}, err
+	}
+	s, err := readSource(path, ProjectFile)
+	if err != nil {
+		return File{}, err
+	}
+	var found mistakes
+	s.parse(&found)
+	return s.File, found.err(filepath.Dir(path), s)
+}
+
+// source is a config file with its content.
+type source struct {
+	File
+	dir  string // the directory that its paths are relative to
+	data []byte
+	root *document.Node
+}
+
+// readSource reads a regular file of at most [document.MaxBytes] bytes. Anything
+// else, such as a pipe, is refused without waiting for it.
+func readSource(path string, role Role) (*source, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("config file %s: %w", path, errors.Unwrap(err))
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("config file %s: %w", path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("config file %s is not a regular file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, document.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("config file %s: %w", path, err)
+	}
+	if len(data) > document.MaxBytes {
+		return nil, fmt.Errorf("config file %s has more than %d bytes", path, document.MaxBytes)
+	}
+	sum := sha256.Sum256(data)
+	// The link that a file itself may be is not followed here: trust is in a content
+	// at its place, or a repository could point at a file that is trusted elsewhere.
+	place := filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
+	return &source{
+		File: File{Path: place, Digest: hex.EncodeToString(sum[:]), Role: role},
+		dir:  filepath.Dir(path),
+		data: data,
+	}, nil
+}
+
+// parse reads the content and holds it against its form.
+func (s *source) parse(found *mistakes) {
+	root, wrong := document.Parse(s.data)
+	if root != nil {
+		s.root = root
+		f := fileForm()
+		if s.Role == UserFile {
+			f = userFileForm()
+		}
+		wrong = append(wrong, f.Check(root)...)
+		wrong = append(wrong, checkPrograms(root)...)
+	}
+	for _, m := range wrong {
+		found.add(s.at(m.At), "%s", m.Text)
+	}
+}
+
+// at is a position in the file.
+func (s *source) at(p document.Position) Position { return Position{s.Path, p.Line, p.Column} }
+
+// path makes a path of the file absolute and clean.
+func (s *source) path(text, home string) string {
+	if rest, ok := strings.CutPrefix(text, "~/"); ok {
+		return filepath.Join(home, rest)
+	}
+	if filepath.IsAbs(text) {
+		return filepath.Clean(text)
+	}
+	return filepath.Join(s.dir, text)
+}
+
+// ruleSource names a line of the file in what is shown to a model: short, and
+// without the user's directories.
+func (s *source) ruleSource(line int) string {
+	name := filepath.Base(s.Path)
+	if s.Role == UserFile {
+		name = filepath.Join(filepath.Base(filepath.Dir(s.Path)), name)
+	}
+	return fmt.Sprintf("%s:%d", name, line)
+}
+
+// resolve follows the links of a path as far as it exists.
+func resolve(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	above := filepath.Dir(path)
+	if above == path {
+		return path
+	}
+	return filepath.Join(resolve(above), filepath.Base(path))
+}
+
+// shorten is path relative to dir if it is below it.
+func shorten(dir, path string) string {
+	if rel, err := filepath.Rel(resolve(dir), path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

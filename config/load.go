@@ -1,0 +1,184 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Options says what to load. The zero value loads for the working directory of
+// the process, without built-ins, and trusts no project's file.
+type Options struct {
+	// Dir is where the work is; empty for the working directory of the process.
+	Dir string
+	// File names the file to use in place of the project's, relative to Dir. Empty
+	// for TOOLHOST_CONFIG, and if that is empty as well the file is discovered.
+	File string
+	// Builtins are the names of the built-in plugins.
+	Builtins []string
+	// TrustedDigest returns the digest that the user trusts the file at path to
+	// have, or nothing. It is asked about a project's file only. nil trusts none.
+	TrustedDigest func(ctx context.Context, path string) (string, error)
+	// Getenv reads the environment; nil for [os.Getenv].
+	Getenv func(name string) string
+}
+
+// Load reads the files and validates them. What is wrong in a file is an
+// [Error]; every other error says which file cannot be read. ctx bounds the call
+// of TrustedDigest.
+//
+// A project's file that is not trusted is read all the same, and a mistake in it is
+// an error: what it denies could not be told otherwise.
+func Load(ctx context.Context, options Options) (*Config, error) {
+	l, err := newLoader(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.read(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.parse(); err != nil {
+		return nil, err
+	}
+	locations, err := l.locations()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.mistakes(); err != nil {
+		return nil, err
+	}
+	c := &Config{Locations: locations, Notices: l.notices, dir: l.dir}
+	for _, s := range l.sources() {
+		c.Files = append(c.Files, s.File)
+	}
+	return c, nil
+}
+
+// loader is one Load.
+type loader struct {
+	options Options
+	dir     string // absolute
+	user    *source
+	main    *source // the project's file, or the named one
+	decoder *decoder
+	found   mistakes
+	notices []string
+}
+
+func newLoader(options Options) (*loader, error) {
+	if options.Getenv == nil {
+		options.Getenv = os.Getenv
+	}
+	dir, err := filepath.Abs(options.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("working directory is unknown: %w", err)
+	}
+	l := &loader{options: options, dir: dir}
+	home := options.Getenv("HOME")
+	if !filepath.IsAbs(home) {
+		home = ""
+	}
+	l.decoder = &decoder{builtins: slices.Sorted(slices.Values(options.Builtins)), home: home, mistakes: &l.found}
+	return l, nil
+}
+
+// sources are the files that were read, in order.
+func (l *loader) sources() []*source {
+	return slices.DeleteFunc([]*source{l.user, l.main}, func(s *source) bool { return s == nil })
+}
+
+// read finds and reads the files and says which of them are trusted.
+func (l *loader) read(ctx context.Context) error {
+	if path := l.userPath(); path != "" {
+		s, err := readSource(path, UserFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if l.user = s; s != nil {
+			s.Trusted = true
+		}
+	}
+	path, role, err := l.mainPath()
+	if path == "" || err != nil {
+		return err
+	}
+	if l.main, err = readSource(path, role); err != nil {
+		return err
+	}
+	return l.trust(ctx, l.main)
+}
+
+// userPath is where the user's own file would be, or nothing.
+func (l *loader) userPath() string {
+	base := l.options.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) {
+		if l.decoder.home == "" {
+			return ""
+		}
+		base = filepath.Join(l.decoder.home, ".config")
+	}
+	return filepath.Join(base, "toolhost", "config.yaml")
+}
+
+func (l *loader) mainPath() (string, Role, error) {
+	named := l.options.File
+	if named == "" {
+		named = l.options.Getenv("TOOLHOST_CONFIG")
+	}
+	if named == "" {
+		path, err := Discover(l.dir)
+		return path, ProjectFile, err
+	}
+	if !filepath.IsAbs(named) {
+		named = filepath.Join(l.dir, named)
+	}
+	return named, NamedFile, nil
+}
+
+// trust decides whether the file is in effect (law 40).
+func (l *loader) trust(ctx context.Context, s *source) error {
+	if s.Role == NamedFile {
+		s.Trusted = true
+		return nil
+	}
+	digest := ""
+	if l.options.TrustedDigest != nil {
+		var err error
+		if digest, err = l.options.TrustedDigest(ctx, s.Path); err != nil {
+			return fmt.Errorf("trust in %s is unknown: %w", s.Path, err)
+		}
+	}
+	switch digest {
+	case s.Digest:
+		s.Trusted = true
+	case "":
+		l.notices = append(l.notices, fmt.Sprintf("%s is not trusted: only its denies hold; to use it, run: %s", shorten(l.dir, s.Path), trustCommand(s)))
+	default:
+		l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted: only its denies hold; to use it, run: %s", shorten(l.dir, s.Path), trustCommand(s)))
+	}
+	return nil
+}
+
+// trustCommand is the command that trusts the file, as a shell reads it.
+func trustCommand(s *source) string {
+	path := s.Path
+	if strings.ContainsFunc(path, func(r rune) bool { return !isLetter(r) && !strings.ContainsRune("0123456789/._-+@%", r) }) {
+		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return "toolhost trust " + path
+}
+
+func (l *loader) parse() error {
+	for _, s := range l.sources() {
+		s.parse(&l.found)
+	}
+	return l.mistakes()
+}
+
+// mistakes is the error of what was found wrong so far, or nil.
+func (l *loader) mistakes() error { return l.found.err(l.dir, l.sources()...) }

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxMistakes is how many mistakes an error spells out.
+const maxMistakes = 20
+
+// A Mistake is one thing that is wrong with a config file.
+type Mistake struct {
+	Position
+	// Text says what is wrong, and where there is one, the nearest valid name.
+	Text string
+}
+
+// An Error is all that is wrong with the config files, in the order in which
+// they are read.
+type Error struct {
+	// Mistakes is never empty.
+	Mistakes []Mistake
+	// dir is what file names are shortened against.
+	dir string
+}
+
+// Error has one line for each mistake, file:line:column and what is wrong, and
+// after twenty the number of the others. Files below the working directory are
+// named relative to it.
+func (e *Error) Error() string {
+	var lines []string
+	for _, m := range e.Mistakes[:min(len(e.Mistakes), maxMistakes)] {
+		m.File = shorten(e.dir, m.File)
+		lines = append(lines, m.Position.String()+": "+m.Text)
+	}
+	if more := len(e.Mistakes) - maxMistakes; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// mistakes collects what is wrong.
+type mistakes struct{ found []Mistake }
+
+func (m *mistakes) add(at Position, format string, args ...any) {
+	m.found = append(m.found, Mistake{at, fmt.Sprintf(format, args...)})
+}
+
+// err is the error of what was found, or nil. The same mistake, found for several
+// Locations, is one; the files stand in the order in which they were read.
+func (m *mistakes) err(dir string, files ...*source) error {
+	if len(m.found) == 0 {
+		return nil
+	}
+	order := func(file string) int {
+		return slices.IndexFunc(files, func(s *source) bool { return s.Path == file })
+	}
+	slices.SortStableFunc(m.found, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(order(a.File), order(b.File)), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
+	})
+	return &Error{Mistakes: slices.Compact(m.found), dir: dir}
+}
