@@ -1,0 +1,173 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/toolhost/toolhost/tool"
+)
+
+// An entry is one registered tool: what is shown of it, and what runs it. It is
+// immutable once its registration is published.
+type entry struct {
+	registration *Registration
+	authored     string
+	definition   tool.Definition
+	input        *tool.Schema
+	output       *tool.Schema // nil: any value
+	structured   *tool.Schema // nil: the output's
+	execute      func(context.Context, tool.Call) (tool.Result, error)
+}
+
+func (e *entry) refusal(reason string) Refusal {
+	owner, _, _ := strings.Cut(e.definition.ID, "/")
+	return Refusal{Owner: owner, Name: e.authored, Reason: reason}
+}
+
+// prepare makes the entries of a registration, by effective name, and says what
+// is wrong with the other tools. It takes no lock.
+func (r *Registry) prepare(by Owner, tools map[string]tool.Tool) (map[string]*entry, []Refusal) {
+	var refused []Refusal
+	refuse := func(authored, reason string) {
+		refused = append(refused, Refusal{Owner: by.Name, Name: authored, Reason: reason})
+	}
+	named := make(map[string][]string) // authored names by effective name
+	for i, authored := range sortedKeys(tools) {
+		if err := cmp.Or(tool.CheckPluginName(by.Name), tool.CheckName(authored)); err != nil {
+			refuse(authored, err.Error())
+		} else if i >= MaxNames {
+			refuse(authored, tooMany(by.Name))
+		} else {
+			name := tool.EffectiveName(authored)
+			named[name] = append(named[name], authored)
+		}
+	}
+	entries := make(map[string]*entry, len(named))
+	for name, equals := range named {
+		if len(equals) > 1 {
+			for _, authored := range equals {
+				refuse(authored, fmt.Sprintf("the names %s become equal, %q: rename all but one", list(equals), name))
+			}
+			continue
+		}
+		e, err := r.entry(by, equals[0], tools[equals[0]])
+		if err != nil {
+			refuse(equals[0], err.Error())
+			continue
+		}
+		entries[name] = e
+	}
+	return entries, refused
+}
+
+func tooMany(plugin string) string {
+	return fmt.Sprintf("plugin %q registers more than %d names", plugin, MaxNames)
+}
+
+// entry makes the entry of one tool, or says what is wrong with it.
+func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error) {
+	if t.Execute == nil {
+		return nil, fmt.Errorf("tool %q has nothing to execute", authored)
+	}
+	e := &entry{authored: authored, execute: t.Execute}
+	var err error
+	if e.input, err = r.schemas.compile("input", t.Input, tool.CompileInput); err != nil {
+		return nil, fmt.Errorf("input %w", err)
+	}
+	if !absent(t.Output) {
+		if e.output, err = r.schemas.compile("output", t.Output, tool.CompileSchema); err != nil {
+			return nil, fmt.Errorf("output %w", err)
+		}
+	}
+	if !absent(t.Structured) {
+		if e.structured, err = r.schemas.compile("output", t.Structured, tool.CompileSchema); err != nil {
+			return nil, fmt.Errorf("structured %w", err)
+		}
+	}
+	e.definition = tool.Definition{
+		Name:        tool.EffectiveName(authored),
+		ID:          tool.CanonicalID(by.Name, authored),
+		Title:       clean(t.Title),
+		Description: clean(t.Description),
+		Input:       e.input.JSON(),
+		Effects:     t.Effects,
+	}
+	if shown := e.structuredSchema(); shown != nil {
+		e.definition.Output = shown.JSON()
+	}
+	return e, nil
+}
+
+// structuredSchema describes the structured value, or is nil.
+func (e *entry) structuredSchema() *tool.Schema {
+	if e.structured != nil {
+		return e.structured
+	}
+	return e.output
+}
+
+// same reports whether two entries are the same tool although their registrations
+// differ (law 7).
+func (e *entry) same(other *entry) bool {
+	mine, its := e.registration.owner, other.registration.owner
+	a, b := e.definition, other.definition
+	return mine.Digest != "" && mine.Digest == its.Digest &&
+		a.ID == b.ID && a.Title == b.Title && a.Description == b.Description && a.Effects == b.Effects &&
+		bytes.Equal(a.Input, b.Input) && sameSchema(e.output, other.output) && sameSchema(e.structured, other.structured)
+}
+
+func sameSchema(a, b *tool.Schema) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return bytes.Equal(a.JSON(), b.JSON())
+}
+
+// absent reports whether a schema says nothing.
+func absent(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// clean is text that can be shown: what is not UTF-8 is replaced.
+func clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// maxCachedSchemas bounds the text of the schemas that are kept compiled.
+const maxCachedSchemas = 16 << 20
+
+// schemas compiles each schema once, so that a plugin that starts again, or tools
+// that answer alike, cost nothing. When it is full it begins anew; what is
+// registered keeps its own.
+type schemas struct {
+	mu       sync.Mutex // guards what follows
+	compiled map[string]*tool.Schema
+	bytes    int
+}
+
+// compile returns what compile makes of raw. The role keeps apart what is made in
+// different ways.
+func (s *schemas) compile(role string, raw json.RawMessage, compile func(json.RawMessage) (*tool.Schema, error)) (*tool.Schema, error) {
+	key := role + string(raw)
+	s.mu.Lock()
+	schema, ok := s.compiled[key]
+	s.mu.Unlock()
+	if ok {
+		return schema, nil
+	}
+	schema, err := compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes += len(key); s.compiled == nil || s.bytes > maxCachedSchemas {
+		s.compiled, s.bytes = make(map[string]*tool.Schema), len(key)
+	}
+	s.compiled[key] = schema
+	return schema, nil
+}

@@ -1,0 +1,308 @@
+package registry
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/tool"
+)
+
+const (
+	// DefaultDeadline is how long a call may take when nothing else is said.
+	DefaultDeadline = 5 * time.Minute
+	// StopGrace is how long a cancelled executor may take to return before its call
+	// ends without it.
+	StopGrace = time.Second
+	// MaxNames is how many names one owner may claim.
+	MaxNames = 10_000
+)
+
+// Options is what a registry needs. Gate and Scope are required.
+type Options struct {
+	// Gate makes the gate of one call. It is called once for each call, before
+	// anything is asked, possibly concurrently, and returns no nil.
+	Gate func(Caller) tool.Gate
+	// Scope owns the goroutines of the calls. When its context is cancelled, running
+	// calls are, and end as unavailable.
+	Scope *scope.Scope
+	// Deadline bounds the execution of a call that names no deadline; 0 is
+	// [DefaultDeadline].
+	Deadline time.Duration
+	// Log takes what nobody is returned: refused tools, and executors that do not
+	// stop. Nil discards it.
+	Log *slog.Logger
+}
+
+// A Caller says whose call a gate is for.
+type Caller struct {
+	Identity tool.Identity
+	// Tool is the canonical id of the tool that is called.
+	Tool string
+	// Plugin is the name of its owner, Builtin whether that ships with the host.
+	Plugin  string
+	Builtin bool
+}
+
+// An Owner is who registers tools.
+type Owner struct {
+	// Name is the plugin's key in config (see [tool.CheckPluginName]).
+	Name string
+	// Builtin is true for what ships with the host. It comes first where names
+	// collide, and asserts its permissions itself (laws 3, 33).
+	Builtin bool
+	// Override holds the names that the owner may take from others, as authored or
+	// as effective names.
+	Override []string
+	// Digest stands for everything that makes the owner behave as it does: its
+	// executable and its grants. Where it is equal and not empty, equal definitions
+	// are the same tool, also in another registration (law 7).
+	Digest string
+}
+
+// A Refusal is one tool that is registered and cannot be called, or was not
+// registered at all.
+type Refusal struct {
+	// Owner and Name are whose tool it is and its authored name.
+	Owner, Name string
+	// Reason is for the author of the tool or of the config. Its length is bounded.
+	Reason string
+}
+
+// A Report is what became of one registration.
+type Report struct {
+	// Refused are the tools that cannot be called now, sorted by name. All others of
+	// the registration can.
+	Refused []Refusal
+}
+
+// A Registry holds the registrations of one Location. All methods may be called
+// concurrently.
+type Registry struct {
+	gate     func(Caller) tool.Gate
+	scope    *scope.Scope
+	deadline time.Duration
+	log      *slog.Logger
+	schemas  schemas
+
+	mu     sync.Mutex             // guards what follows
+	owners map[string]*owner      // by name
+	claims map[string][]*owner    // by effective name, those who claim it
+	told   map[collision]struct{} // collisions that were logged
+	latest *view                  // of what is effective now; nil when that changed
+}
+
+// A collision is one owner that does not get a name that it claims.
+type collision struct{ owner, name string }
+
+// A Registration is a set of tools that stands until it is closed.
+type Registration struct {
+	registry *Registry
+	owner    Owner
+	entries  map[string]*entry // by effective name
+	refused  []Refusal         // for what they are, not for whom they collide with
+	closed   atomic.Bool       // written under registry.mu
+}
+
+// New makes an empty registry.
+func New(options Options) (*Registry, error) {
+	if options.Gate == nil {
+		return nil, errors.New("registry: Options.Gate is nil: every call needs a gate")
+	}
+	if options.Scope == nil {
+		return nil, errors.New("registry: Options.Scope is nil: calls need an owner")
+	}
+	return &Registry{
+		gate:     options.Gate,
+		scope:    options.Scope,
+		deadline: cmp.Or(max(options.Deadline, 0), DefaultDeadline),
+		log:      cmp.Or(options.Log, slog.New(slog.DiscardHandler)),
+		owners:   make(map[string]*owner),
+		claims:   make(map[string][]*owner),
+		told:     make(map[collision]struct{}),
+	}, nil
+}
+
+// Register adds tools by their authored names. Those that are valid appear in one
+// act; the others are in the report, each with its reason (laws 3, 5). Tools and
+// schemas are copied: what the caller does later to the map or the values in it
+// changes nothing (law 4).
+//
+// The owner's settings hold for all its registrations, those of its newest active
+// one.
+func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration, Report) {
+	by.Override = slices.Clone(by.Override)
+	registration := &Registration{registry: r, owner: by}
+	registration.entries, registration.refused = r.prepare(by, tools)
+	for _, e := range registration.entries {
+		e.registration = registration
+	}
+
+	r.mu.Lock()
+	o := r.owner(by.Name)
+	registration.limit(o)
+	o.active = append(o.active, registration)
+	for name := range registration.entries {
+		r.claim(name, o)
+	}
+	r.latest = nil
+	report := Report{Refused: r.refusals(registration)}
+	collisions := r.newCollisions(registration)
+	r.mu.Unlock()
+
+	r.logRefused(slices.Concat(registration.refused, collisions))
+	return registration, report
+}
+
+// limit refuses the names with which o would claim more than it may. r.mu is held.
+func (registration *Registration) limit(o *owner) {
+	room := MaxNames - len(o.claimed)
+	for _, name := range sortedKeys(registration.entries) {
+		if o.claims(name) {
+			continue
+		}
+		if room--; room < 0 {
+			e := registration.entries[name]
+			registration.refused = append(registration.refused, e.refusal(tooMany(o.name)))
+			delete(registration.entries, name)
+		}
+	}
+}
+
+// Close takes exactly this registration away. Calls that captured one of its tools
+// and did not start yet end as unavailable (law 7); calls that run are left to
+// whoever executes them. Closing twice is closing once (law 3).
+func (registration *Registration) Close() {
+	r := registration.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if registration.closed.Swap(true) {
+		return
+	}
+	r.latest = nil
+	r.owner(registration.owner.Name).close(registration)
+}
+
+// Forget drops the owner's claims on names that none of its active registrations
+// holds. It is for an owner that will not come back, or that came back with other
+// tools; until then nobody else gets those names (law 3).
+func (r *Registry) Forget(owner string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.owners[owner]
+	if !ok {
+		return
+	}
+	r.latest = nil
+	for name := range o.claimed {
+		if o.top(name) == nil {
+			r.unclaim(name, o)
+		}
+	}
+	if len(o.active) == 0 {
+		delete(r.owners, owner)
+	}
+}
+
+// Refusals are the tools of an owner's active registrations that cannot be called
+// now, sorted by name: those that are invalid, and those whose names others have,
+// also when that was found later.
+func (r *Registry) Refusals(owner string) []Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.owners[owner]
+	if !ok {
+		return nil
+	}
+	var all []Refusal
+	for _, registration := range o.active {
+		all = append(all, r.refusals(registration)...)
+	}
+	slices.SortFunc(all, byName)
+	return slices.Compact(all)
+}
+
+// owner finds or makes the owner. r.mu is held.
+func (r *Registry) owner(name string) *owner {
+	o, ok := r.owners[name]
+	if !ok {
+		o = newOwner(name)
+		r.owners[name] = o
+	}
+	return o
+}
+
+// claim records that o claims the name. r.mu is held.
+func (r *Registry) claim(name string, o *owner) {
+	if !o.claims(name) {
+		o.claimed[name] = struct{}{}
+		r.claims[name] = append(r.claims[name], o)
+	}
+}
+
+// unclaim takes that back. r.mu is held.
+func (r *Registry) unclaim(name string, o *owner) {
+	delete(o.claimed, name)
+	delete(r.told, collision{o.name, name})
+	rest := slices.DeleteFunc(r.claims[name], func(other *owner) bool { return other == o })
+	if r.claims[name] = rest; len(rest) == 0 {
+		delete(r.claims, name)
+	}
+}
+
+// refusals are the tools of the registration that cannot be called now. r.mu is
+// held.
+func (r *Registry) refusals(registration *Registration) []Refusal {
+	all := slices.Clone(registration.refused)
+	o := r.owners[registration.owner.Name]
+	for name, e := range registration.entries {
+		if reason := collides(name, o, r.claims[name]); reason != "" {
+			all = append(all, e.refusal(reason))
+		}
+	}
+	slices.SortFunc(all, byName)
+	return all
+}
+
+// newCollisions are the collisions over the registration's names, whoever loses,
+// that were not told before. r.mu is held.
+func (r *Registry) newCollisions(registration *Registration) []Refusal {
+	var found []Refusal
+	for name := range registration.entries {
+		for _, o := range r.claims[name] {
+			reason := collides(name, o, r.claims[name])
+			if _, told := r.told[collision{o.name, name}]; told || reason == "" {
+				continue
+			}
+			r.told[collision{o.name, name}] = struct{}{}
+			authored := name
+			if e := o.top(name); e != nil {
+				authored = e.authored
+			}
+			found = append(found, Refusal{Owner: o.name, Name: authored, Reason: reason})
+		}
+	}
+	return found
+}
+
+// logRefused says what was refused, and of very many the first.
+func (r *Registry) logRefused(refused []Refusal) {
+	const most = 50
+	slices.SortFunc(refused, byName)
+	for i, x := range refused {
+		if i == most {
+			r.log.Warn("tools refused", slog.String("plugin", x.Owner), slog.Int("more", len(refused)-most))
+			return
+		}
+		r.log.Warn("tool refused", slog.String("plugin", x.Owner), slog.String("tool", x.Name), slog.String("reason", x.Reason))
+	}
+}
+
+func byName(a, b Refusal) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Reason, b.Reason))
+}
