@@ -72,7 +72,7 @@ func (l *loader) implicit(below []part) ([]Location, error) {
 // user's whole home, only because a command was run there.
 func (l *loader) checkImplicitRoot() error {
 	root, home := resolve(l.dir), l.decoder.home
-	what := ""
+	var what string
 	switch {
 	case root == "/":
 		what = "the root of the file system"

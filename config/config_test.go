@@ -60,7 +60,7 @@ func (w *world) write(path, text string) string {
 // writeUser writes the user's own file.
 func (w *world) writeUser(text string) {
 	w.t.Helper()
-	w.write(filepath.Join(w.home, ".config/toolhost/config.yaml"), text)
+	w.write(w.home+"/.config/toolhost/config.yaml", text)
 }
 
 // trust trusts a file as `toolhost trust` does.
@@ -162,9 +162,9 @@ func TestLoadExample(t *testing.T) {
 	process.Settings = json.RawMessage(`{"shell":"/bin/bash","timeout":"2m"}`)
 	wantPlugins(t, l.Plugins, builtin("filesystem"), fs2, process, Plugin{
 		Name:     "weather",
-		Command:  []string{filepath.Join(w.project, "bin/weather"), "--fast", "--fast"},
+		Command:  []string{w.project + "/bin/weather", "--fast", "--fast"},
 		SHA256:   digestA,
-		Files:    []PinnedFile{{filepath.Join(w.project, "lib/a.py"), digestA}, {filepath.Join(w.project, "lib/b.py"), digestA}},
+		Files:    []PinnedFile{{w.project + "/lib/a.py", digestA}, {w.project + "/lib/b.py", digestA}},
 		Grants:   []service.Grant{service.GrantFileSystemRead, service.GrantPermission},
 		Settings: json.RawMessage(`{"big":9007199254740993,"nested":{"a":1.50,"z":[1,{"b":null,"a":"x"}]},"units":"metric"}`),
 		Env:      []string{"WEATHER_TOKEN"},
@@ -270,7 +270,7 @@ locations:
 func TestLocationNested(t *testing.T) {
 	w := newWorld(t)
 	c := w.loadProject("locations: {inner: {root: a/b}, outer: {root: .}, other: {root: c}}\n")
-	if err := os.MkdirAll(filepath.Join(w.project, "a/b/src"), 0o700); err != nil {
+	if err := os.MkdirAll(w.project+"/a/b/src", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	alias := filepath.Join(filepath.Dir(w.project), "alias")

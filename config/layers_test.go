@@ -23,7 +23,7 @@ plugins:
     env: [A, B]
   process: {settings: {shell: /bin/zsh}}
 `)
-	userDir := filepath.Join(w.home, ".config/toolhost")
+	userDir := w.home + "/.config/toolhost"
 	user := Plugin{
 		Name: "w", Command: []string{userDir + "/w", "-v"}, SHA256: digestA,
 		Grants:   []service.Grant{service.GrantFileSystemRead, service.GrantPermission},
@@ -79,8 +79,8 @@ plugins:
 // settings and changes nothing in it.
 func TestCaseG03SettingsAreThePlugins(t *testing.T) {
 	w := newWorld(t)
-	c := w.loadProject(`plugins: {filesystem: {settings: {plugins: {x: 1}, permisions: [], "": {"a.b": 1e400, "C D": "<&>"}, env: {TOKEN: t}}}}`)
-	want := `{"":{"C D":"\u003c\u0026\u003e","a.b":1e400},"env":{"TOKEN":"t"},"permisions":[],"plugins":{"x":1}}`
+	c := w.loadProject(`plugins: {filesystem: {settings: {plugins: {x: 1}, perrmissions: [], "": {"a.b": 1e400, "C D": "<&>"}, env: {TOKEN: t}}}}`)
+	want := `{"":{"C D":"\u003c\u0026\u003e","a.b":1e400},"env":{"TOKEN":"t"},"perrmissions":[],"plugins":{"x":1}}`
 	if got := string(c.Locations[0].Plugins[0].Settings); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -193,7 +193,7 @@ func TestCaseG12Environment(t *testing.T) {
 	}
 
 	xdg := filepath.Join(filepath.Dir(w.home), "xdg")
-	w.write(filepath.Join(xdg, "toolhost/config.yaml"), "plugins: {process: {}}\n")
+	w.write(xdg+"/toolhost/config.yaml", "plugins: {process: {}}\n")
 	for value, want := range map[string]bool{xdg: true, "": false, "../xdg": false} { // one that is not absolute is not valid
 		w.env["XDG_CONFIG_HOME"] = value
 		if got := len(w.mustLoad().Locations[0].Plugins) == 2; got != want {

@@ -23,10 +23,10 @@ func TestMistakes(t *testing.T) {
 		{"just a text", "plugins\n", "toolhost.yaml:1:1: file must be a mapping, not a text"},
 		{"duplicate key", "plugins:\n  filesystem: {}\n  filesystem: {}\n", `toolhost.yaml:3:3: key "filesystem" is already there at line 2`},
 
-		{"misspelled key", "permisions: []\n", `toolhost.yaml:1:1: unknown key "permisions" (did you mean "permissions"?)`},
+		{"misspelled key", "perrmissions: []\n", `toolhost.yaml:1:1: unknown key "perrmissions" (did you mean "permissions"?)`},
 		{"key in another case", "Plugins: {}\n", `toolhost.yaml:1:1: unknown key "Plugins" (did you mean "plugins"?)`},
 		{"unknown key", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; the keys here are plugins, permissions, locations`},
-		{"unknown key of a plugin", "plugins: {filesystem: {enviroment: {}}}\n", `toolhost.yaml:1:24: unknown key "enviroment" in plugins.filesystem; the keys here are ` + pluginKeys},
+		{"unknown key of a plugin", "plugins: {filesystem: {enviromment: {}}}\n", `toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are ` + pluginKeys},
 		{"misspelled key of a plugin", "plugins: {a b: {comand: [./x]}}\n", `toolhost.yaml:1:17: unknown key "comand" in plugins."a b" (did you mean "command"?)`},
 		{"misplaced key", "plugins: {filesystem: {permissions: []}}\n", `toolhost.yaml:1:24: unknown key "permissions" in plugins.filesystem; it belongs at the top of the file`},
 		{"misplaced key of a plugin", "command: [./x]\n", `toolhost.yaml:1:1: unknown key "command"; it belongs in plugins.NAME`},
@@ -140,13 +140,13 @@ func TestCaseC21MalformedRuleStopsLoading(t *testing.T) {
 // TestCaseG02UnknownKeysInEveryLayer. Seen to fail with the user's file unchecked.
 func TestCaseG02UnknownKeysInEveryLayer(t *testing.T) {
 	w := newWorld(t)
-	w.writeUser("permisions: []\nlocations: {}\n")
-	w.write(FileName, "plugins: {filesystem: {enviroment: {}, evn: []}}\n") // not trusted
-	user := filepath.Join(w.home, ".config/toolhost/config.yaml")
-	want := user + `:1:1: unknown key "permisions" (did you mean "permissions"?)
+	w.writeUser("perrmissions: []\nlocations: {}\n")
+	w.write(FileName, "plugins: {filesystem: {enviromment: {}, evn: []}}\n") // not trusted
+	user := w.home + "/.config/toolhost/config.yaml"
+	want := user + `:1:1: unknown key "perrmissions" (did you mean "permissions"?)
 ` + user + `:2:1: unknown key "locations"; the keys here are plugins, permissions
-toolhost.yaml:1:24: unknown key "enviroment" in plugins.filesystem; the keys here are builtin, command, sha256, files, grants, settings, env, override
-toolhost.yaml:1:40: unknown key "evn" in plugins.filesystem (did you mean "env"?)`
+toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are builtin, command, sha256, files, grants, settings, env, override
+toolhost.yaml:1:41: unknown key "evn" in plugins.filesystem (did you mean "env"?)`
 	if _, err := w.load(); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

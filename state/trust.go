@@ -92,7 +92,7 @@ func (s *Store) TrustRecords(ctx context.Context) ([]TrustRecord, error) {
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer func() { _ = rows.Close() }() // rows.Err has what matters
 		for rows.Next() {
 			var record TrustRecord
 			var at int64

@@ -147,8 +147,7 @@ func parse(text string) (file *ast.File, mistake *Mistake) {
 		return file, nil
 	}
 	mistake = &Mistake{Position{1, 1}, err.Error()}
-	var syntax yaml.Error
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[yaml.Error](err); ok {
 		mistake.Text = syntax.GetMessage()
 		if t := syntax.GetToken(); t != nil && t.Position != nil {
 			mistake.At = Position{t.Position.Line, t.Position.Column}

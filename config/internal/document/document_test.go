@@ -205,7 +205,7 @@ func TestJSONIsYAML(t *testing.T) {
 		return rapid.OneOf(options...)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		want := any(map[string]any(rapid.MapOfN(key, value(3), 0, 4).Draw(t, "value")))
+		want := any(rapid.MapOfN(key, value(3), 0, 4).Draw(t, "value"))
 		var data []byte
 		var err error
 		switch rapid.IntRange(0, 2).Draw(t, "indent") {

@@ -10,13 +10,13 @@ import (
 func TestDidYouMean(t *testing.T) {
 	valid := []string{"plugins", "permissions", "env", "filesystem:read"}
 	for name, want := range map[string]string{
-		"permisions":             ` (did you mean "permissions"?)`,
+		"perrmissions":           ` (did you mean "permissions"?)`,
 		"pluigns":                ` (did you mean "plugins"?)`, // two letters swapped
 		"PLUGINS":                ` (did you mean "plugins"?)`,
 		"plugin":                 ` (did you mean "plugins"?)`,
 		"evn":                    ` (did you mean "env"?)`,
 		"filesystem:raed":        ` (did you mean "filesystem:read"?)`,
-		"enviroment":             "",
+		"enviromment":            "",
 		"x":                      "",
 		"":                       "",
 		strings.Repeat("p", 100): "",
