@@ -2,7 +2,9 @@ package config
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -66,11 +68,20 @@ func (w *world) writeUser(text string) {
 // trust trusts a file as `toolhost trust` does.
 func (w *world) trust(path string) {
 	w.t.Helper()
-	file, err := Inspect(path)
+	place, err := Place(path)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.trusted[file.Path] = file.Digest
+	w.trusted[place] = digestOf(w.t, path)
+}
+
+func digestOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 func (w *world) load() (*Config, error) {
@@ -183,13 +194,9 @@ func TestLoadExample(t *testing.T) {
 	if got := l.Policy.Evaluate("weather/forecast", "*", "helper"); got.Effect != permission.Allow || got.Rule.Source != "toolhost.yaml:17" {
 		t.Errorf("the helper: got %s", got)
 	}
-	file, err := Inspect(filepath.Join(w.project, FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file.Trusted = true
-	if !slices.Equal(c.Files, []File{file}) || file.Role != ProjectFile {
-		t.Errorf("files: got %+v, want %+v", c.Files, file)
+	path := filepath.Join(w.project, FileName)
+	if want := []File{{Path: path, Digest: digestOf(t, path), Role: ProjectFile, Trusted: true}}; !slices.Equal(c.Files, want) {
+		t.Errorf("files: got %+v, want %+v", c.Files, want)
 	}
 }
 

@@ -73,21 +73,16 @@ func exists(path string) (bool, error) {
 	}
 }
 
-// Inspect reads the file at path as Load would and returns its place and digest,
-// for `toolhost trust`. Trusted is false. A file with mistakes of its own is an
-// [Error]; what can only be judged together with other files is not looked at.
-func Inspect(path string) (File, error) {
-	path, err := filepath.Abs(path)
+// Place is the place of a config file that trust is recorded for: its path, made
+// absolute, with the links of its directory resolved. The link that the file itself
+// may be is not followed: trust is in a content at its place, or a repository
+// could point at a file that is trusted elsewhere. The file need not exist.
+func Place(path string) (string, error) {
+	abs, err := filepath.Abs(path)
 	if err != nil {
-		return File{}, err
+		return "", fmt.Errorf("place of %s is unknown: %w", path, err)
 	}
-	s, err := readSource(path, ProjectFile)
-	if err != nil {
-		return File{}, err
-	}
-	var found mistakes
-	s.parse(&found)
-	return s.File, found.err(filepath.Dir(path), s)
+	return filepath.Join(resolve(filepath.Dir(abs)), filepath.Base(abs)), nil
 }
 
 // source is a config file with its content.
@@ -120,10 +115,11 @@ func readSource(path string, role Role) (*source, error) {
 	if len(data) > document.MaxBytes {
 		return nil, fmt.Errorf("config file %s has more than %d bytes", path, document.MaxBytes)
 	}
+	place, err := Place(path)
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(data)
-	// The link that a file itself may be is not followed here: trust is in a content
-	// at its place, or a repository could point at a file that is trusted elsewhere.
-	place := filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
 	return &source{
 		File: File{Path: place, Digest: hex.EncodeToString(sum[:]), Role: role},
 		dir:  filepath.Dir(path),

@@ -318,18 +318,29 @@ func TestImplicitRootIsRefused(t *testing.T) {
 	}
 }
 
-func TestInspect(t *testing.T) {
-	w := newWorld(t)
-	path := w.write("x.yaml", "plugins: {w: {command: [./w]}}\n")
-	file, err := Inspect(path)
-	if err != nil || file.Path != path || len(file.Digest) != 64 || file.Trusted {
-		t.Errorf("got %+v, %v", file, err)
+// TestPlace: links of the directory are followed, one of the file is not.
+func TestPlace(t *testing.T) {
+	base := resolve(t.TempDir())
+	if err := os.Mkdir(filepath.Join(base, "real"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	w.write("x.yaml", "plugins: {w: {command: w}}\n")
-	if _, err := Inspect(path); err == nil || err.Error() != "x.yaml:1:24: plugins.w.command must be a list, not a text" {
-		t.Errorf("a mistake: got %v", err)
+	for link, target := range map[string]string{"alias": "real", "real/link.yaml": "elsewhere.yaml"} {
+		if err := os.Symlink(target, filepath.Join(base, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := Inspect(filepath.Join(w.project, "missing.yaml")); err == nil {
-		t.Error("a missing file: got no error")
+	if err := os.WriteFile(filepath.Join(base, "real", "elsewhere.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(base)
+	for path, want := range map[string]string{
+		base + "/alias/toolhost.yaml":  "real/toolhost.yaml",
+		"alias/../alias/link.yaml":     "real/link.yaml",
+		base + "/missing/x/a.yaml":     "missing/x/a.yaml",
+		base + "/alias/missing/a.yaml": "real/missing/a.yaml",
+	} {
+		if got, err := Place(path); err != nil || got != filepath.Join(base, want) {
+			t.Errorf("%s: got %s, %v, want %s", path, got, err, want)
+		}
 	}
 }
