@@ -136,16 +136,17 @@ func TestBounds(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&indented, "%s- \n", strings.Repeat(" ", i))
 	}
+	const size = MaxBytes / 4 // far over each bound
 	for _, c := range []struct {
 		name, text, want string
 	}{
-		{"brackets", strings.Repeat("[", MaxBytes), "brackets are nested more than 32 deep"},
-		{"braces", strings.Repeat("{a: ", MaxBytes/4), "brackets are nested more than 32 deep"},
-		{"dashes", strings.Repeat("- ", MaxBytes/2), "line opens more than 64 collections"},
-		{"colons", strings.Repeat("a: ", MaxBytes/3), "line opens more than 64 collections"},
+		{"brackets", strings.Repeat("[", size), "brackets are nested more than 32 deep"},
+		{"braces", strings.Repeat("{a: ", size/4), "brackets are nested more than 32 deep"},
+		{"dashes", strings.Repeat("- ", size/2), "line opens more than 64 collections"},
+		{"colons", strings.Repeat("a: ", size/3), "line opens more than 64 collections"},
 		{"indentation", indented.String(), "values are nested more than 32 deep"},
 		{"keys", keys.String(), "file has more than 10000 keys outside of braces"},
-		{"tokens", "[" + strings.Repeat("[],", MaxBytes/3-1) + "]", "file has more than 200000 tokens"},
+		{"tokens", "[" + strings.Repeat("[],", size/3) + "]", "file has more than 200000 tokens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
