@@ -1,0 +1,78 @@
+// Package filesystem is the engine of a Location's filesystem service, for
+// reading: read, list, glob and grep below one root directory. Its values are
+// those of package service; it knows nothing of plugins and of how they are
+// reached.
+//
+// # What is below the root
+//
+// [Open] holds the root directory open. [FileSystem.ResolveRoot] opens a file or
+// directory below it, and everything is done relative to that handle. A path is
+// cleaned by its words alone, so "a/.." is the root whatever "a" is. Links are
+// followed while resolving, as long as they stay below the root; then the path
+// without links is opened, and the kernel is asked to follow none and to stay
+// below. So RootInfo.Resolved is not looked up after the fact: it is the path that
+// was opened. Searching and listing follow no links.
+//
+// A file with two names that are not links but equals (hard links) is judged by
+// the name that was used: nothing in a filesystem says what the other one is. A
+// directory that is mounted at two places is judged by the place that was used.
+//
+// # What is left out
+//
+// Glob and grep leave out, in this order:
+//
+//   - .git, .hg, .svn and .jj, unless the handle lies within one, whatever an
+//     ignore file says (case A30);
+//   - what ignore files leave out: .ignore, then .gitignore, then
+//     .git/info/exclude; for each the nearest file that says something, from the
+//     directory itself up to the root. Git's files do not hold across the top of
+//     a repository, and hold outside of one too. What is above the root, and the
+//     user's own ignore file, is not read;
+//   - names that begin with a dot, unless an ignore file takes them in with "!",
+//     or a part of the pattern that begins with a dot names them (".github/**");
+//   - links, devices, pipes and sockets;
+//   - what the gate does not allow to be read (law 39).
+//
+// All but the first are counted in [service.Skipped]. What is named as the handle
+// is searched, though it is hidden or ignored itself. List leaves out what the
+// gate does not allow to be listed, and nothing else; it does not enter ignored
+// directories and those of version control.
+//
+// Grep searches text: UTF-8, UTF-16 with a byte order mark, and whatever else has
+// a byte for a line feed and no zero byte. A file with a zero byte in its first
+// 8 KiB is binary; one with a zero byte further on is searched as far as that,
+// and named in GrepResult.Incomplete if something was found.
+//
+// # Patterns
+//
+// This is what the patterns of glob, and of grep's Include, match (case A31).
+//
+//	pattern           matches                         does not match
+//	*.go              a.go, x/a.go, x/y/a.go
+//	f                 f, x/f                          f/x
+//	**/f              f, x/f, x/y/f
+//	src/*.go          src/a.go                        src/x/a.go, x/src/a.go
+//	src/**/*.go       src/a.go, src/x/y/a.go
+//	src/**            src/a, src/x/a                  src
+//	{src/**,z}        src/a, z                        src, x/z
+//	{**/*b,z}         b, x/ab, z                      x/z
+//	abc**             abc, abcd, x/abc                abcd/x
+//	src/**.go         src/a.go                        src/x/a.go
+//	a/**/b            a/b, a/x/b, a/x/y/b
+//	[!a]*             b, x/b                          a
+//	\{x\}             {x}                             x
+//
+// A pattern without a slash is matched against the last part of a path, any other
+// against the whole path below the handle. "**" between slashes stands for any
+// number of directories, none included, and at the end for everything below; stuck
+// to something else it is "*". "*" and "?" do not match a slash. Only files are
+// found. Case counts.
+//
+// # Order and bounds
+//
+// Files come in the order of their paths, byte by byte, however many goroutines
+// search; where a limit cuts an answer follows from that order alone. The bounds
+// are constants of package service, except those of a file that is decoded from
+// UTF-16 to be read (64 MiB) and up to which the lines behind a page are counted
+// (64 MiB).
+package filesystem

@@ -1,0 +1,152 @@
+package filesystem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options are how a FileSystem works. The zero value is useful.
+type Options struct {
+	// Workers is the number of goroutines of one glob or grep: 0 means one for each
+	// processor, and at least two.
+	Workers int
+}
+
+// A FileSystem reads what lies below one directory. It is safe for concurrent
+// use.
+type FileSystem struct {
+	declared string // the root as it was declared, absolute and cleaned
+	real     string // the root with every link resolved
+	dir      *os.File
+	workers  int
+	lease    lease
+
+	mu    sync.Mutex // guards roots
+	roots map[*Root]struct{}
+}
+
+// Open opens the directory at path, once: later changes of its name, or of links
+// on the way to it, change nothing. A path may be spelled afterwards as it was
+// declared here and with its links resolved (case A03).
+func Open(path string, options Options) (*FileSystem, error) {
+	declared, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("root %s: %w", path, err)
+	}
+	dir, err := os.OpenFile(declared, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("root %s does not exist; create it, or name another directory in the config: %w", declared, fs.ErrNotExist)
+	case errors.Is(err, unix.ENOTDIR):
+		return nil, fmt.Errorf("root %s is not a directory: %w", declared, unix.ENOTDIR)
+	case err != nil:
+		return nil, fmt.Errorf("root %s: %w", declared, err)
+	}
+	real, err := filepath.EvalSymlinks(declared)
+	if err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("root %s: %w", declared, err)
+	}
+	workers := options.Workers
+	if workers <= 0 {
+		workers = max(2, runtime.GOMAXPROCS(0))
+	}
+	return &FileSystem{declared: declared, real: real, dir: dir, workers: workers, roots: map[*Root]struct{}{}}, nil
+}
+
+// Path is the root directory with every link resolved, as it was when it was
+// opened.
+func (f *FileSystem) Path() string { return f.real }
+
+// Close closes the root and every handle that is still open; what is going on
+// with them ends with an error of the kind FileStaleHandle. It returns when
+// nothing of it is left. Closing again does nothing.
+func (f *FileSystem) Close() error {
+	if !f.lease.end() {
+		return nil
+	}
+	for _, r := range f.open() {
+		r.Close()
+	}
+	return f.dir.Close()
+}
+
+func (f *FileSystem) open() []*Root {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var open []*Root
+	for r := range f.roots {
+		open = append(open, r)
+	}
+	return open
+}
+
+func (f *FileSystem) add(r *Root) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.roots[r] = struct{}{}
+}
+
+func (f *FileSystem) forget(r *Root) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.roots, r)
+}
+
+// A lease lets what is going on with a descriptor end before it is closed.
+type lease struct {
+	mu     sync.Mutex // guards what follows
+	ended  bool
+	active sync.WaitGroup
+	next   int
+	cancel map[int]context.CancelCauseFunc // of what is going on
+}
+
+// begin gives a context that ends when the lease does. The caller calls done.
+func (l *lease) begin(ctx context.Context) (inner context.Context, done func(), err error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return nil, nil, errStale()
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	if l.cancel == nil {
+		l.cancel = map[int]context.CancelCauseFunc{}
+	}
+	key := l.next
+	l.next++
+	l.cancel[key] = cancel
+	l.active.Add(1)
+	return inner, func() {
+		l.mu.Lock()
+		delete(l.cancel, key)
+		l.mu.Unlock()
+		cancel(nil)
+		l.active.Done()
+	}, nil
+}
+
+// end cancels what is going on and waits for it. It says whether it is the first
+// to do so; later calls wait too.
+func (l *lease) end() bool {
+	l.mu.Lock()
+	first := !l.ended
+	l.ended = true
+	for _, cancel := range l.cancel {
+		cancel(errStale())
+	}
+	l.mu.Unlock()
+	l.active.Wait()
+	return first
+}

@@ -1,0 +1,201 @@
+package beneath
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/service"
+)
+
+// Info is what the system says of a file.
+type Info struct {
+	Kind     service.FileKind
+	Size     int64
+	dev, ino uint64
+}
+
+// Same says whether both are one file.
+func (i Info) Same(other Info) bool { return i.dev == other.dev && i.ino == other.ino }
+
+// attempts is how often the kernel may find that something was renamed while it
+// looked before the names are opened one by one.
+const attempts = 16
+
+// Open opens the file at path, relative and slash-separated, below the directory
+// dir; "." is the directory itself. The flags are those of open(2); the
+// descriptor is closed on exec and the caller's to close. A link on the way is
+// ELOOP or ENOTDIR, ".." is EXDEV. Nothing is bounded by a context: give
+// O_NONBLOCK for what may be a pipe.
+func Open(dir int, path string, flags int) (fd int, err error) {
+	how := unix.OpenHow{
+		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), //nolint:gosec // flags are never negative
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	if outside(path) {
+		return -1, unix.EXDEV
+	}
+	for range attempts {
+		fd, err := unix.Openat2(dir, path, &how)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
+			return openStepwise(dir, path, flags)
+		}
+		return fd, err
+	}
+	return openStepwise(dir, path, flags)
+}
+
+// Vanished says whether an error is that a name that was seen a moment ago is gone,
+// or is a link now. In a walk that is not worth a word: a moment later it would not
+// have been seen.
+func Vanished(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
+}
+
+func outside(path string) bool {
+	return strings.HasPrefix(path, "/") || path == ".." || strings.HasPrefix(path, "../") ||
+		strings.HasSuffix(path, "/..") || strings.Contains(path, "/../")
+}
+
+// openStepwise opens each name below the one before.
+func openStepwise(dir int, path string, flags int) (int, error) {
+	at := dir
+	for {
+		name, rest, more := strings.Cut(path, "/")
+		step := unix.O_PATH | unix.O_DIRECTORY
+		if !more {
+			step = flags
+		}
+		fd, err := openat(at, name, step|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		if at != dir {
+			unix.Close(at)
+		}
+		if err != nil || !more {
+			return fd, err
+		}
+		at, path = fd, rest
+	}
+}
+
+func openat(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// Stat describes an open file.
+func Stat(fd int) (Info, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstat(fd, &st)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return Info{}, err
+		}
+		return info(&st), nil
+	}
+}
+
+// Lstat describes the file at path below dir; a link describes itself.
+func Lstat(dir int, path string) (Info, error) {
+	fd, err := Open(dir, path, unix.O_PATH)
+	if err != nil {
+		return Info{}, err
+	}
+	defer unix.Close(fd)
+	return Stat(fd)
+}
+
+// LstatName describes the file called name in the directory dir, without the
+// cost of opening it; name has no slash. A link describes itself.
+func LstatName(dir int, name string) (Info, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return Info{}, err
+		}
+		return info(&st), nil
+	}
+}
+
+// Readlink gives what the link at path below dir says.
+func Readlink(dir int, path string) (string, error) {
+	fd, err := Open(dir, path, unix.O_PATH)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return ReadlinkName(fd, "")
+}
+
+// ReadlinkName gives what the link called name in the directory dir says; name
+// has no slash. With "" dir is a descriptor of the link itself.
+func ReadlinkName(dir int, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	for {
+		n, err := unix.Readlinkat(dir, name, buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return string(buf[:max(n, 0)]), err
+	}
+}
+
+// Close closes a descriptor that Open gave.
+func Close(fd int) { unix.Close(fd) }
+
+func info(st *unix.Stat_t) Info {
+	i := Info{Size: st.Size, dev: uint64(st.Dev), ino: st.Ino} //nolint:unconvert // its width depends on the machine
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		i.Kind = service.RegularFile
+	case unix.S_IFDIR:
+		i.Kind = service.Directory
+	case unix.S_IFLNK:
+		i.Kind = service.Symlink
+	default:
+		i.Kind = service.SpecialFile
+	}
+	return i
+}
+
+// readStep is how much is read between two looks at the context.
+const readStep = 4 << 20
+
+// ReadFull reads from the beginning of a file until b is full or the file ends,
+// wherever the descriptor stands. ctx ends it within some megabytes, with the
+// context's cause.
+func ReadFull(ctx context.Context, fd int, b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		if ctx.Err() != nil {
+			return n, context.Cause(ctx)
+		}
+		m, err := unix.Pread(fd, b[n:min(len(b), n+readStep)], int64(n))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return n, nil
+}

@@ -1,0 +1,188 @@
+package search
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem/internal/text"
+)
+
+// Limits bound what is kept of a text.
+type Limits struct {
+	// Context is how many lines before and after a match are kept.
+	Context int
+	// Matches is how many matching lines are kept, and Bytes how much text.
+	Matches, Bytes int
+	// Count is how many matching lines are counted, those that are kept included.
+	Count int
+}
+
+// A Result is what was found in a text.
+type Result struct {
+	// Matches are the lines that are kept, without a path.
+	Matches []service.Match
+	// Lines is how many lines match, as far as they were counted.
+	Lines int
+	// Bytes is how much text Matches hold.
+	Bytes int
+}
+
+// Lines finds the matching lines of a text, which is UTF-8 or 8-bit and without a
+// mark. ctx ends it between two lines and within a long one, with the context's
+// cause.
+func (m *Matcher) Lines(ctx context.Context, content []byte, limits Limits) (Result, error) {
+	var r Result
+	s := scanner{m: m, content: content}
+	if m.needle != nil {
+		s.finder = m.needle.in(content)
+	}
+	for r.Lines < limits.Count {
+		l, ok, err := s.next(ctx)
+		if err != nil || !ok {
+			return r, err
+		}
+		r.Lines++
+		if r.Lines > limits.Matches || r.Bytes >= limits.Bytes {
+			continue
+		}
+		match := s.show(l, limits.Context)
+		size := Size(match)
+		if len(r.Matches) > 0 && r.Bytes+size > limits.Bytes {
+			r.Bytes = limits.Bytes // so that nothing that comes after it fits either
+			continue
+		}
+		r.Bytes += size
+		r.Matches = append(r.Matches, match)
+	}
+	return r, nil
+}
+
+// Size is how many bytes of text a match holds.
+func Size(m service.Match) int {
+	n := len(m.Path) + len(m.Text)
+	for _, line := range m.Before {
+		n += len(line)
+	}
+	for _, line := range m.After {
+		n += len(line)
+	}
+	return n
+}
+
+// A scanner goes through the matching lines of a text.
+type scanner struct {
+	m       *Matcher
+	finder  finder
+	content []byte
+	at      int // where the next line to look at begins
+	looked  int // how many lines were looked at
+	counted int // up to where line feeds were counted
+	number  int // how many there are
+}
+
+// A line is a line that matches.
+type line struct {
+	number     int // from 1
+	start, end int // without its end
+	match      int // where the match begins, in the line
+}
+
+func (s *scanner) next(ctx context.Context) (line, bool, error) {
+	for s.at < len(s.content) {
+		if s.looked++; s.looked%512 == 0 && ctx.Err() != nil {
+			return line{}, false, context.Cause(ctx)
+		}
+		place := s.at
+		if s.finder != nil {
+			if place = s.finder.next(s.at); place < 0 {
+				break
+			}
+		}
+		l := line{start: s.at + bytes.LastIndexByte(s.content[s.at:place], '\n') + 1}
+		var next int
+		l.end, next = s.lineEnd(place)
+		s.at = next
+		if s.m.exact {
+			l.match = place - l.start
+		} else if l.match = s.m.match(ctx, s.content[l.start:l.end]); l.match < 0 {
+			continue
+		}
+		s.number += bytes.Count(s.content[s.counted:l.start], []byte("\n"))
+		s.counted = l.start
+		l.number = s.number + 1
+		return l, true, nil
+	}
+	if ctx.Err() != nil {
+		return line{}, false, context.Cause(ctx)
+	}
+	return line{}, false, nil
+}
+
+// lineEnd gives where the line ends that a place is in, and where the next one
+// begins.
+func (s *scanner) lineEnd(place int) (end, next int) {
+	end, next = len(s.content), len(s.content)
+	if i := bytes.IndexByte(s.content[place:], '\n'); i >= 0 {
+		end, next = place+i, place+i+1
+	}
+	if end > place && s.content[end-1] == '\r' {
+		end--
+	}
+	return end, next
+}
+
+// show makes a match of a line: all of it, or a window around what matches.
+func (s *scanner) show(l line, around int) service.Match {
+	content := s.content[l.start:l.end]
+	from, to := window(content, l.match)
+	return service.Match{
+		Line:      l.number,
+		Column:    l.match + 1,
+		Text:      text.Valid(content[from:to]),
+		CutBefore: from,
+		CutAfter:  len(content) - to,
+		Before:    s.before(l.start, around),
+		After:     s.after(l.end, around),
+	}
+}
+
+// window is the part of a line that is shown: a third of its width before the
+// match, the rest from the match on.
+func window(content []byte, match int) (from, to int) {
+	if len(content) <= service.MatchLineBytes {
+		return 0, len(content)
+	}
+	from = max(0, min(match-service.MatchLineBytes/3, len(content)-service.MatchLineBytes))
+	from = min(text.CutStart(content, from), match)
+	return from, from + text.CutEnd(content[from:], service.MatchLineBytes)
+}
+
+// before gives the lines before a place, the nearest last.
+func (s *scanner) before(start, n int) []string {
+	first := start
+	for range n {
+		if first == 0 {
+			break
+		}
+		first = bytes.LastIndexByte(s.content[:first-1], '\n') + 1
+	}
+	return s.context(first, start, n)
+}
+
+// after gives the lines after the line that ends at a place.
+func (s *scanner) after(end, n int) []string {
+	_, next := s.lineEnd(end)
+	return s.context(next, len(s.content), n)
+}
+
+func (s *scanner) context(from, to, n int) []string {
+	var lines []string
+	for len(lines) < n && from < to {
+		end, next := s.lineEnd(from)
+		content := s.content[from:end]
+		lines = append(lines, text.Valid(content[:text.CutEnd(content, service.MatchLineBytes)]))
+		from = next
+	}
+	return lines
+}

@@ -1,0 +1,194 @@
+package filesystem
+
+import (
+	"context"
+	"os"
+	"path"
+
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
+	"github.com/toolhost/toolhost/service/filesystem/internal/text"
+	"github.com/toolhost/toolhost/service/filesystem/internal/walk"
+)
+
+// A Gate answers the permission questions of one call, as tool.Gate does. It is
+// asked by several goroutines at once.
+type Gate interface {
+	// Permit refuses what must not be done, whatever a plugin asserted (law 32). The
+	// resources are spellings of one thing.
+	Permit(ctx context.Context, action string, resources ...string) error
+	// Allows says whether a search or listing may show the resource (law 39). It is
+	// called for each file and has to be cheap.
+	Allows(action, resource string) bool
+}
+
+// A Root is an open handle on a file or directory: what is done with it is done
+// to what was resolved, whatever its name refers to later. It is safe for
+// concurrent use.
+type Root struct {
+	system *FileSystem
+	gate   Gate
+	info   service.RootInfo
+	file   *os.File
+	lease  lease
+}
+
+// ResolveRoot opens the file or directory at path, which is relative to the root,
+// or absolute and below it. Links are followed as long as they stay below the
+// root; nothing leaves it by "..", by a link, or by a directory that is replaced
+// in the meantime. Devices, pipes and sockets are refused without being opened.
+//
+// Everything that is done with the handle asks the gate first; the caller owns it
+// and closes it. ctx bounds the resolving. Errors are [*service.FileError]s, or
+// the context's cause.
+func (f *FileSystem) ResolveRoot(ctx context.Context, gate Gate, spelled string) (*Root, error) {
+	ctx, done, err := f.lease.begin(ctx)
+	if err != nil {
+		return nil, describe(spelled, err)
+	}
+	defer done()
+	rel, directory, err := f.relative(spelled)
+	if err != nil {
+		return nil, err
+	}
+	h, err := f.openStored(ctx, rel)
+	if err != nil {
+		return nil, describe(spelled, f.suggest(ctx, gate, err))
+	}
+	if directory && h.info.Kind != service.Directory {
+		beneath.Close(h.fd)
+		return nil, &service.FileError{Kind: service.FileNotDirectory, Path: spelled, Detail: "ends in a slash, and is a file"}
+	}
+	r := &Root{
+		system: f,
+		gate:   gate,
+		info:   service.RootInfo{Resource: rel, Resolved: h.resolved, Kind: h.info.Kind},
+		file:   os.NewFile(uintptr(h.fd), h.resolved),
+	}
+	f.add(r)
+	return r, nil
+}
+
+// openStored opens a handle whose resolved path is spelled as the directories
+// spell it.
+func (f *FileSystem) openStored(ctx context.Context, rel string) (handle, error) {
+	for range attempts {
+		h, err := f.openHandle(ctx, rel)
+		if err != nil {
+			return handle{}, err
+		}
+		stored, err := f.asStored(ctx, h)
+		if err == nil {
+			h.resolved = stored
+			return h, nil
+		}
+		beneath.Close(h.fd)
+		if !changing(err) {
+			return handle{}, err
+		}
+	}
+	return handle{}, errUnsteady()
+}
+
+// Info describes what was opened. It is valid after Close too.
+func (r *Root) Info() service.RootInfo { return r.info }
+
+// Close ends what is going on with the handle, waits for it and closes the file.
+// Closing again does nothing.
+func (r *Root) Close() error {
+	if !r.lease.end() {
+		return nil
+	}
+	r.system.forget(r)
+	return r.file.Close()
+}
+
+// begin starts an operation on the handle: it asks the gate, then lends out the
+// descriptor until done is called.
+func (r *Root) begin(ctx context.Context, action string, resources ...string) (inner context.Context, done func(), err error) {
+	inner, done, err = r.lease.begin(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.gate.Permit(inner, action, resources...); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return inner, done, nil
+}
+
+// spellings are the paths under which the handle is judged (law 39).
+func (r *Root) spellings() []string {
+	if r.info.Resource == r.info.Resolved {
+		return []string{r.info.Resource}
+	}
+	return []string{r.info.Resource, r.info.Resolved}
+}
+
+// allows judges what lies at a path below the handle, in both of its spellings.
+func (r *Root) allows(action, below string) bool {
+	if !r.gate.Allows(action, path.Join(r.info.Resource, below)) {
+		return false
+	}
+	return r.info.Resource == r.info.Resolved || r.gate.Allows(action, path.Join(r.info.Resolved, below))
+}
+
+// mustBe refuses a handle of the other kind.
+func (r *Root) mustBe(kind service.FileKind) error {
+	switch {
+	case r.info.Kind == kind:
+		return nil
+	case kind == service.Directory:
+		return &service.FileError{Kind: service.FileNotDirectory, Detail: "is a file, and this needs a directory"}
+	default:
+		return &service.FileError{Kind: service.FileIsDirectory, Detail: "is a directory; list it, or name a file in it"}
+	}
+}
+
+// Read gives a page of a text file; see [service.ReadQuery] and [service.Page].
+// The file is read as it is now, as far as it reaches now. Errors are
+// [*service.FileError]s, those of the gate, or the context's cause. The last page
+// of a large file takes as long as reading it, and no more memory than the first.
+func (r *Root) Read(ctx context.Context, query service.ReadQuery) (service.Page, error) {
+	ctx, done, err := r.begin(ctx, service.ActionRead, r.spellings()...)
+	if err != nil {
+		return service.Page{}, describe(r.info.Resource, err)
+	}
+	defer done()
+	page, err := r.read(ctx, query)
+	return page, describe(r.info.Resource, err)
+}
+
+func (r *Root) read(ctx context.Context, query service.ReadQuery) (service.Page, error) {
+	if err := r.mustBe(service.RegularFile); err != nil {
+		return service.Page{}, err
+	}
+	info, err := beneath.Stat(int(r.file.Fd()))
+	if err != nil {
+		return service.Page{}, err
+	}
+	return text.ReadPage(ctx, r.file, info.Size, query)
+}
+
+// place is the handle's directory as the walk and the ignore rules name it: "" or
+// ending in a slash.
+func (r *Root) place() string {
+	if r.info.Resolved == "." {
+		return ""
+	}
+	return r.info.Resolved + "/"
+}
+
+func limitOf(limit, otherwise int) (int, error) {
+	switch {
+	case limit == 0:
+		return otherwise, nil
+	case limit < 0 || limit > service.MaxEntries:
+		return 0, badQuery("limit %d is not between 1 and %d", limit, service.MaxEntries)
+	}
+	return limit, nil
+}
+
+// versionControl says whether the handle lies within .git or its like, so that
+// what is there was asked for.
+func (r *Root) versionControl() bool { return walk.InVersionControl(r.info.Resolved) }
