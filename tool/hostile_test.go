@@ -172,3 +172,34 @@ func TestDearValuesAreValidated(t *testing.T) {
 		})
 	}
 }
+
+// What generators write for large interfaces is not taken for hostile.
+//
+// Seen to fail: with costOfAnchor charged for "#"; with costOfPair at 1; without the
+// case of a mere reference in joinPlace.
+func TestLargeSchemasAreCompiled(t *testing.T) {
+	tests := []struct{ name, schema string }{
+		{"a thousand properties", `{"properties":{` + many(1000, func(i int) string {
+			return fmt.Sprintf(`"p%d":{"type":["string","null"],"description":"The property number %d","enum":["a","b",null]}`, i, i)
+		}) + `}}`},
+		{"references to itself", `{"properties":{` + many(1500, func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#"}`, i) }) + `}}`},
+		{"references to definitions", `{"properties":{` + many(500, func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#/$defs/d%d"}`, i, i%50) }) + `},"$defs":{` +
+			many(50, func(i int) string {
+				return fmt.Sprintf(`"d%d":{"type":"object","properties":{"next":{"$ref":"#/$defs/d%d"},"id":{"type":"integer"}},"required":["id"]}`, i, (i+1)%50)
+			}) + `}}`},
+		{"references to places of another specification", `{"properties":{` + many(100, func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#/components/schemas/d%d"}`, i, i) }) + `},"components":{"schemas":{` +
+			many(100, func(i int) string {
+				return fmt.Sprintf(`"d%d":{"type":"object","properties":{"id":{"type":"integer"}}}`, i)
+			}) + `}}}`},
+		{"a union of many", `{"oneOf":[` + many(100, func(i int) string {
+			return fmt.Sprintf(`{"type":"object","properties":{"kind":{"const":"k%d"},"value":{"type":"string"}},"required":["kind"]}`, i)
+		}) + `]}`},
+		{"nested", strings.Repeat(`{"type":"object","properties":{"a":`, 20) + `{"type":"string"}` + strings.Repeat(`}}`, 20)},
+		{"a large enum", `{"enum":[` + many(5000, func(i int) string { return fmt.Sprintf(`"value-%d"`, i) }) + `]}`},
+	}
+	for _, tt := range tests {
+		if _, err := CompileSchema(json.RawMessage(tt.schema)); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

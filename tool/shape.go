@@ -258,18 +258,16 @@ func (s *shape) join(n *node, depth int) error {
 		if err := s.join(sub, depth+1); err != nil {
 			return err
 		}
-		for k := range kinds {
-			s.members += len(sub.places[k].branches) + len(sub.places[k].declared)
-		}
-		if s.members > maxMembers {
-			return schemaErrorf("its subschemas combine in more than %d ways", maxMembers)
-		}
 	}
 	for k := range kinds {
-		n.places[k] = n.joinPlace(k)
-		if n.places[k].chain > maxChain {
+		p, err := s.joinPlace(n, k)
+		if err != nil {
+			return err
+		}
+		if p.chain > maxChain {
 			return s.tooLong(n)
 		}
+		n.places[k] = p
 	}
 	n.state = joined
 	return nil
@@ -280,7 +278,29 @@ func (s *shape) tooLong(n *node) error {
 }
 
 // joinPlace adds up n and the places of what applies beside it.
-func (n *node) joinPlace(k kind) place {
+func (s *shape) joinPlace(n *node, k kind) (place, error) {
+	p := n.ownPlace(k)
+	if !n.admits(k) {
+		p.branches = nil // the type is looked at first, and all else is skipped
+		return p, nil
+	}
+	for _, sub := range n.inPlace {
+		q := &sub.places[k]
+		if len(n.inPlace) == 1 && p.declared == nil && p.branches == nil {
+			p.declared, p.folded, p.branches = q.declared, q.folded, q.branches // a mere reference
+			p.addCost(q)
+			break
+		}
+		if s.members += len(q.branches) + len(q.declared); s.members > maxMembers {
+			return p, schemaErrorf("its subschemas combine in more than %d ways", maxMembers)
+		}
+		p.add(q)
+	}
+	return p, nil
+}
+
+// ownPlace is the place of n alone.
+func (n *node) ownPlace(k kind) place {
 	p := place{chain: 1, cost: n.cost, entryCost: n.entryCost}
 	switch k {
 	case scalarKind:
@@ -298,22 +318,19 @@ func (n *node) joinPlace(k kind) place {
 			p.branches = append(p.branches, member{n, 1})
 		}
 	}
-	if !n.admits(k) {
-		p.branches = nil // the type is looked at first, and all else is skipped
-		return p
-	}
-	for _, sub := range n.inPlace {
-		p.add(&sub.places[k])
-	}
 	return p
 }
 
-func (p *place) add(q *place) {
+func (p *place) addCost(q *place) {
 	p.chain = max(p.chain, q.chain+1)
 	p.cost += q.cost
 	p.textCost += q.textCost
 	p.entryCost += q.entryCost
 	p.unique += q.unique
+}
+
+func (p *place) add(q *place) {
+	p.addCost(q)
 	for _, m := range q.branches {
 		p.branches = addMember(p.branches, m)
 	}

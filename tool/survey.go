@@ -126,6 +126,9 @@ func (s *surveyor) keyword(key string, v any) error {
 // another way, the compiler begins anew.
 func (s *surveyor) reference(ref string) error {
 	address, fragment, _ := strings.Cut(ref, "#")
+	if address == "" && fragment == "" {
+		return nil // the document itself
+	}
 	if address != "" || !strings.HasPrefix(fragment, "/") {
 		s.anchors++
 		return nil
