@@ -145,8 +145,8 @@ func TestHostileValuesAreRefused(t *testing.T) {
 // Seen to fail: with maxSteps at 1e5.
 func TestDearValuesAreValidated(t *testing.T) {
 	tests := []struct{ name, schema, value string }{
-		{"every item is wrong", `{"items":{"anyOf":[{"type":"object"},{"type":"array"},{"type":"null"}]}}`, `[` + strings.Repeat(`1,`, 50_000) + `1]`},
-		{"five fields", `{"items":` + fiveFields + `}`, `[` + strings.Repeat(`{"path":"internal/some/folder/file.go","offset":120,"limit":2000,"mode":"text","follow":true},`, 60_000) + `{"path":"x"}]`},
+		{"every item is wrong", `{"items":{"anyOf":[{"type":"object"},{"type":"array"},{"type":"null"}]}}`, `[` + strings.Repeat(`1,`, 30_000) + `1]`},
+		{"five fields", `{"items":` + fiveFields + `}`, `[` + strings.Repeat(`{"path":"internal/some/folder/file.go","offset":120,"limit":2000,"mode":"text","follow":true},`, 20_000) + `{"path":"x"}]`},
 		{"unique strings", `{"uniqueItems":true}`, `[` + many(100_000, func(i int) string { return fmt.Sprintf(`"s%d"`, i) }) + `]`},
 		{"pattern", `{"pattern":"^[a-z ]+$"}`, `"` + strings.Repeat("all work ", 500_000) + `"`},
 	}
