@@ -14,25 +14,34 @@ import (
 // the operator.
 func Failure(text string) error { return &tool.Failure{Message: text} }
 
-// Failuref makes a failure as fmt.Sprintf makes a text. It refuses to make one of
-// a cancellation, a refusal, or an operational error: when an argument is such
-// an error, the result is an ordinary error that wraps it. A [*FileError] is
+// Failuref makes a failure as fmt.Errorf makes a text. It refuses to make one of
+// a cancellation, a refusal, or an operational error (law 22): when an argument is
+// such an error, the result is an ordinary error that wraps it. A [*FileError] is
 // meant to be read and is no such error.
 func Failuref(format string, args ...any) error {
+	text := fmt.Errorf(format, args...).Error()
 	for _, arg := range args {
 		if err, ok := arg.(error); ok && !forModel(err) {
-			return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+			return &withheld{text, err}
 		}
 	}
-	return Failure(fmt.Errorf(format, args...).Error())
+	return Failure(text)
 }
+
+// withheld is what was meant to be a failure and must not be one.
+type withheld struct {
+	text string
+	err  error
+}
+
+func (e *withheld) Error() string { return e.text }
+func (e *withheld) Unwrap() error { return e.err }
 
 // ToFailure turns an error of a service into a failure if it is one that a model
 // can do something about, which is a [*FileError]. Any other error, nil
 // included, stays what it is.
 func ToFailure(err error) error {
-	var file *FileError
-	if errors.As(err, &file) && forModel(err) {
+	if _, ok := errors.AsType[*FileError](err); ok && forModel(err) {
 		return Failure(err.Error())
 	}
 	return err
@@ -42,10 +51,11 @@ func ToFailure(err error) error {
 // handler's own making may: their author named them on purpose. What comes from
 // the host, or says that the call is over, may not.
 func forModel(err error) bool {
-	var refusal *tool.Refusal
-	var lost *ServiceError
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) &&
-		!errors.As(err, &refusal) && !errors.As(err, &lost)
+	_, refused := errors.AsType[*Refusal](err)
+	_, broken := errors.AsType[*ServiceError](err)
+	_, missing := errors.AsType[*NotGrantedError](err)
+	return !refused && !broken && !missing &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // FileError is an error of the filesystem, with a kind.

@@ -31,12 +31,20 @@ func Serve(p Plugin) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if os.Getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {
+	switch cookie := os.Getenv(handshake.MagicCookieKey); cookie {
+	case handshake.MagicCookieValue:
+	case "":
 		fmt.Fprintf(os.Stderr, "%s is a plugin of toolhost and does nothing by itself.\n"+
 			"Name it in toolhost.yaml:\n\n  plugins:\n    %s: {command: [%s]}\n", p.Name, p.Name, os.Args[0])
 		os.Exit(1)
+	default:
+		fmt.Fprintf(os.Stderr, "%s is incompatible: it has %s, the host needs %s: rebuild it with a matching SDK\n",
+			p.Name, handshake.MagicCookieValue, cookie)
+		os.Exit(1)
 	}
-	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads is no reason to die
+	// A log that nobody reads is no reason to die. The signal is caught and not
+	// ignored, because what is ignored stays so in the programs that a plugin runs.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if err := takeStdio(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
 		os.Exit(1)
@@ -76,9 +84,17 @@ func takeStdio() error {
 	if err := unix.Dup3(int(null.Fd()), 0, 0); err != nil {
 		return fmt.Errorf("take standard input: %w", err)
 	}
-	os.Stdout = protocol // go-plugin prints its line there, and then puts a pipe in its place
+	os.Stdout = protocol //nolint:reassign // go-plugin prints its line there, and then puts a pipe in its place
 	go watchLifeline(lifeline)
 	return nil
+}
+
+// giveStdio takes the pipes away again that go-plugin puts in the place of
+// os.Stdout and os.Stderr. What is written to them crosses the connection, and
+// the last words of a process would be lost with it.
+func giveStdio() {
+	os.Stdout = os.NewFile(1, "stdout") //nolint:reassign // see above
+	os.Stderr = os.NewFile(2, "stderr") //nolint:reassign // see above
 }
 
 func duplicate(fd int) (*os.File, error) {
@@ -113,6 +129,7 @@ func (s *pluginSide) GRPCServer(broker *plugin.GRPCBroker, registrar *grpc.Serve
 		_ = os.Unsetenv(name)
 	}
 	wire.ServePlugin(registrar, newServer(s.plugin, func(id uint32) (wire.Connection, error) {
+		giveStdio()
 		return broker.DialWithOptions(id, wire.DialOptions()...)
 	}, func(err error) {
 		if err != nil {

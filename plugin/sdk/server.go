@@ -129,7 +129,7 @@ func (s *server) Execute(ctx context.Context, e wire.Execution, progress func(to
 	if !ok {
 		return tool.Result{}, fmt.Errorf("%s: its registration was closed", e.Tool)
 	}
-	if e.Deadline > 0 {
+	if _, bounded := ctx.Deadline(); !bounded && e.Deadline > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, e.Deadline)
 		defer cancel()

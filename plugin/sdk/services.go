@@ -62,9 +62,18 @@ type Root struct {
 	info   service.RootInfo
 }
 
-// Resource is the path relative to the Location's root, with slashes: what
-// permission is asked for.
+// Resource is the path as it was spelled, cleaned, relative to the Location's root
+// and with slashes.
 func (r *Root) Resource() string { return r.info.Resource }
+
+// Resources is what permission is asked for: the path as it was spelled and, where
+// a link makes it another one, as it was resolved. A rule about either counts.
+func (r *Root) Resources() []string {
+	if r.info.Resolved == "" || r.info.Resolved == r.info.Resource {
+		return []string{r.info.Resource}
+	}
+	return []string{r.info.Resource, r.info.Resolved}
+}
 
 // Kind is RegularFile or Directory.
 func (r *Root) Kind() FileKind { return r.info.Kind }
@@ -129,10 +138,10 @@ func needsCall(ctx context.Context, s Service) error {
 
 // fromService tells the errors that a service makes on purpose from a broken one.
 func fromService(ctx context.Context, s Service, err error) error {
-	var file *FileError
-	var refusal *Refusal
+	_, file := errors.AsType[*FileError](err)
+	_, refusal := errors.AsType[*Refusal](err)
 	switch {
-	case err == nil, errors.As(err, &file), errors.As(err, &refusal):
+	case err == nil, file, refusal:
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

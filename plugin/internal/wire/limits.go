@@ -19,6 +19,11 @@ const (
 	MaxOutput = 64 << 20
 	// MaxMessage is the largest single message, on all four ends.
 	MaxMessage = 32 << 20
+	// MaxCallback is the largest message that the host takes from a plugin on the
+	// connection with its services: a registration, mostly.
+	MaxCallback = 16 << 20
+	// MaxCallbacks is how many callbacks of one plugin may run at once; more wait.
+	MaxCallbacks = 256
 	// MaxChunk is the largest piece of an answer.
 	MaxChunk = 64 << 10
 )
@@ -28,6 +33,7 @@ const (
 	streamWindow     = 1 << 20
 	connectionWindow = 16 << 20
 	bufferSize       = 128 << 10
+	maxHeaders       = 256 << 10
 )
 
 // Handshake is what go-plugin checks before anything else. The cookie is no
@@ -57,6 +63,7 @@ func DialOptions() []grpc.DialOption {
 		grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithMaxHeaderListSize(maxHeaders),
 	}
 }
 
@@ -69,5 +76,15 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
+		grpc.MaxHeaderListSize(maxHeaders),
 	}
+}
+
+// CallbackOptions are the options of the host's server of its services. What
+// waits in it at once is bounded.
+func CallbackOptions() []grpc.ServerOption {
+	return append(ServerOptions(),
+		grpc.MaxRecvMsgSize(MaxCallback),
+		grpc.MaxConcurrentStreams(MaxCallbacks),
+	)
 }

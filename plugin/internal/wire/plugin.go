@@ -8,9 +8,9 @@ import (
 	"io"
 	"runtime/debug"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	pluginv1 "github.com/toolhost/toolhost/plugin/proto/toolhost/plugin/v1"
 	"github.com/toolhost/toolhost/tool"
@@ -82,8 +82,12 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return e.Message }
 
-// maxErrorText is where the text of an error from the other side is cut.
-const maxErrorText = 16 << 10
+// Where texts from the other side are cut, in bytes.
+const (
+	maxErrorText    = 16 << 10
+	maxFailureText  = 64 << 10
+	maxProgressText = 1 << 10
+)
 
 // ServePlugin puts p on server.
 func ServePlugin(server grpc.ServiceRegistrar, p Plugin) {
@@ -124,7 +128,7 @@ func (s *pluginServer) Drain(ctx context.Context, _ *pluginv1.DrainRequest) (*pl
 func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) error {
 	result, err := s.execute(stream.Context(), r, stream)
 	if stream.Context().Err() != nil {
-		return stream.Context().Err() // nobody reads it
+		return stream.Context().Err() // nobody reads an outcome
 	}
 	if err != nil {
 		return stream.Send(errorEvent(err))
@@ -132,14 +136,18 @@ func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStr
 	return sendCompleted(stream, result)
 }
 
-// execute runs the handler and turns a panic in it into an error.
+// execute runs the handler. A panic in it is an error; one that ends its
+// goroutine, as a failing test does, ends the call as well.
 func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) (result tool.Result, err error) {
+	returned := false
 	defer func() {
 		if p := recover(); p != nil {
 			err = &RemoteError{Message: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()), Panicked: true}
+		} else if !returned {
+			_ = stream.Send(errorEvent(errors.New("the handler ended its goroutine (runtime.Goexit)")))
 		}
 	}()
-	return s.plugin.Execute(WithToken(ctx, r.GetToken()), Execution{
+	result, err = s.plugin.Execute(WithToken(ctx, r.GetToken()), Execution{
 		Executor: r.GetExecutor(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
 		Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
 	}, func(p tool.Progress) {
@@ -147,54 +155,8 @@ func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, 
 			Progress: &pluginv1.Progress{Done: p.Done, Total: p.Total, Message: text(p.Message)},
 		}})
 	})
-}
-
-func errorEvent(err error) *pluginv1.ExecuteResponse {
-	var failure *tool.Failure
-	if errors.As(err, &failure) {
-		return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Failed{
-			Failed: &pluginv1.Failed{Message: text(failure.Message)},
-		}}
-	}
-	var remote *RemoteError
-	var refusal *tool.Refusal
-	return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Errored{
-		Errored: &pluginv1.Errored{
-			Message: cut(err.Error()), Panicked: errors.As(err, &remote) && remote.Panicked,
-			Refused: errors.As(err, &refusal),
-		},
-	}}
-}
-
-// sendCompleted sends a small answer whole and a large one in pieces, so that no
-// message is large.
-func sendCompleted(stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse], result tool.Result) error {
-	content, err := contentToWire(result.Content)
-	if err != nil {
-		return stream.Send(errorEvent(err))
-	}
-	completed := &pluginv1.Completed{Output: result.Output, Structured: result.Structured, Content: content}
-	size := proto.Size(completed)
-	if size <= MaxChunk {
-		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{Completed: completed}})
-	}
-	if size > MaxOutput {
-		return stream.Send(errorEvent(fmt.Errorf("the answer has %d bytes; at most %d may be sent", size, MaxOutput)))
-	}
-	data, err := proto.Marshal(completed)
-	if err != nil {
-		return stream.Send(errorEvent(err))
-	}
-	for rest := data; len(rest) > 0; {
-		n := min(len(rest), MaxChunk)
-		if err := stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Chunk{Chunk: rest[:n]}}); err != nil {
-			return err
-		}
-		rest = rest[n:]
-	}
-	return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_CompletedInChunks{
-		CompletedInChunks: &pluginv1.CompletedInChunks{Size: int64(size)},
-	}})
+	returned = true
+	return result, err
 }
 
 // NewPlugin is the client of the plugin on the other side of conn.
@@ -205,7 +167,7 @@ func NewPlugin(conn grpc.ClientConnInterface) Plugin {
 type pluginClient struct{ client pluginv1.PluginServiceClient }
 
 func (c *pluginClient) Describe(ctx context.Context, features []string) (Description, error) {
-	r, err := c.client.Describe(ctx, &pluginv1.DescribeRequest{Features: features})
+	r, err := c.client.Describe(ctx, &pluginv1.DescribeRequest{Features: texts(features)})
 	if err != nil {
 		return Description{}, err
 	}
@@ -218,7 +180,7 @@ func (c *pluginClient) Describe(ctx context.Context, features []string) (Descrip
 func (c *pluginClient) Activate(ctx context.Context, a Activation) error {
 	r, err := c.client.Activate(ctx, &pluginv1.ActivateRequest{
 		ServicesId: a.ServicesID, Plugin: text(a.Plugin), Location: text(a.Location), Root: text(a.Root),
-		Settings: a.Settings, Grants: texts(a.Grants), Token: a.Token, Features: a.Features,
+		Settings: a.Settings, Grants: texts(a.Grants), Token: a.Token, Features: texts(a.Features),
 	})
 	if err != nil {
 		return err
@@ -239,66 +201,37 @@ func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(t
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.client.Execute(ctx, &pluginv1.ExecuteRequest{
-		Executor: e.Executor, Tool: e.Tool, Identity: identityToWire(e.Identity), Token: e.Token,
+		Executor: e.Executor, Tool: text(e.Tool), Identity: identityToWire(e.Identity), Token: e.Token,
 		Input: e.Input, DeadlineMs: e.Deadline.Milliseconds(),
 	})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	var pieces []byte
+	answer := answer{progress: progress}
 	for {
-		r, err := stream.Recv()
+		event, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return tool.Result{}, errors.New("the plugin ended the call without an outcome")
 		}
 		if err != nil {
 			return tool.Result{}, err
 		}
-		switch event := r.GetEvent().(type) {
-		case *pluginv1.ExecuteResponse_Progress:
-			if progress != nil {
-				progress(tool.Progress{Done: event.Progress.GetDone(), Total: event.Progress.GetTotal(), Message: cut(event.Progress.GetMessage())})
-			}
-		case *pluginv1.ExecuteResponse_Chunk:
-			if len(pieces)+len(event.Chunk) > MaxOutput {
-				return tool.Result{}, fmt.Errorf("the answer is over %d bytes", MaxOutput)
-			}
-			pieces = append(pieces, event.Chunk...)
-		case *pluginv1.ExecuteResponse_Completed:
-			return resultFromWire(event.Completed), nil
-		case *pluginv1.ExecuteResponse_CompletedInChunks:
-			return resultFromPieces(pieces, event.CompletedInChunks.GetSize())
-		case *pluginv1.ExecuteResponse_Failed:
-			return tool.Result{}, &tool.Failure{Message: event.Failed.GetMessage()}
-		case *pluginv1.ExecuteResponse_Errored:
-			return tool.Result{}, &RemoteError{
-				Message: cut(event.Errored.GetMessage()), Panicked: event.Errored.GetPanicked(), Refused: event.Errored.GetRefused(),
-			}
-		default:
-			return tool.Result{}, errors.New("the plugin sent an event that this version does not know")
+		if result, over, err := answer.take(event); over {
+			return result, err
 		}
 	}
 }
 
-func resultFromPieces(pieces []byte, size int64) (tool.Result, error) {
-	if int64(len(pieces)) != size {
-		return tool.Result{}, fmt.Errorf("the plugin announced an answer of %d bytes and sent %d", size, len(pieces))
-	}
-	var completed pluginv1.Completed
-	if err := proto.Unmarshal(pieces, &completed); err != nil {
-		return tool.Result{}, fmt.Errorf("the plugin's answer cannot be read: %w", err)
-	}
-	return resultFromWire(&completed), nil
-}
+// cut bounds the text of an error from the other side.
+func cut(s string) string { return cutAt(s, maxErrorText) }
 
-func resultFromWire(c *pluginv1.Completed) tool.Result {
-	return tool.Result{Output: c.GetOutput(), Structured: c.GetStructured(), Content: contentFromWire(c.GetContent())}
-}
-
-// cut bounds a text from the other side and makes it fit for a message.
-func cut(s string) string {
-	if len(s) > maxErrorText {
-		s = s[:maxErrorText] + " …"
+// cutAt bounds a text and makes it fit for a message.
+func cutAt(s string, most int) string {
+	if len(s) <= most {
+		return text(s)
 	}
-	return text(s)
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return text(s[:most]) + " …"
 }

@@ -77,7 +77,7 @@ func toolFromWire(t *pluginv1.Tool) RemoteTool {
 
 func identityToWire(id tool.Identity) *pluginv1.Identity {
 	return &pluginv1.Identity{
-		Session: id.Session, Agent: id.Agent, Message: id.Message, Call: id.Call, HostMade: id.HostMade,
+		Session: text(id.Session), Agent: text(id.Agent), Message: text(id.Message), Call: text(id.Call), HostMade: id.HostMade,
 	}
 }
 

@@ -1,0 +1,151 @@
+package broker
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/tool"
+)
+
+var (
+	_ wire.FileSystem = (*files)(nil)
+	_ wire.Permission = (*permission)(nil)
+)
+
+// permission answers with the gate of the call.
+type permission struct{ broker *Broker }
+
+func (p *permission) Assert(ctx context.Context, r tool.PermissionRequest) error {
+	l, ctx, done, err := p.broker.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := checkRequest(r); err != nil {
+		return err
+	}
+	return l.gate.Assert(ctx, r)
+}
+
+// Bounds of one permission request. A person may have to read it.
+const (
+	maxResources    = 1000
+	maxMetadata     = 64
+	maxRequestBytes = 256 << 10
+)
+
+// checkRequest bounds what a plugin may put before the rules and a person.
+func checkRequest(r tool.PermissionRequest) error {
+	size := len(r.Action)
+	for _, list := range [][]string{r.Resources, r.Save} {
+		for _, text := range list {
+			size += len(text)
+		}
+	}
+	for key, value := range r.Metadata {
+		size += len(key) + len(value)
+	}
+	if max(len(r.Resources), len(r.Save)) > maxResources || len(r.Metadata) > maxMetadata || size > maxRequestBytes {
+		return status.Errorf(codes.InvalidArgument,
+			"a permission request has at most %d resources, %d patterns to save, %d metadata and %d bytes: ask for less at once",
+			maxResources, maxResources, maxMetadata, maxRequestBytes)
+	}
+	return nil
+}
+
+// closedGate is the gate of what may ask for nothing.
+type closedGate struct{}
+
+var _ tool.Gate = closedGate{}
+
+func (closedGate) Assert(_ context.Context, r tool.PermissionRequest) error {
+	return closed(r.Action, r.Resources)
+}
+
+func (closedGate) Permit(_ context.Context, action string, resources ...string) error {
+	return closed(action, resources)
+}
+
+func (closedGate) Allows(string, string) bool { return false }
+func (closedGate) Refused() *tool.Refusal     { return nil }
+
+func closed(action string, resources []string) error {
+	refusal := &tool.Refusal{Kind: tool.KindDenied, Action: action, Reason: "nothing is permitted here"}
+	if len(resources) > 0 {
+		refusal.Resource = resources[0]
+	}
+	return refusal
+}
+
+// files answers from the engine. A handle is looked up in the call that opened
+// it, so one call cannot use another's.
+type files struct{ broker *Broker }
+
+func (f *files) ResolveRoot(ctx context.Context, path string) (uint64, service.RootInfo, error) {
+	l, ctx, done, err := f.broker.use(ctx)
+	if err != nil {
+		return 0, service.RootInfo{}, err
+	}
+	defer done()
+	root, err := f.broker.options.FileSystem.ResolveRoot(ctx, l.gate, path)
+	if err != nil {
+		return 0, service.RootInfo{}, err
+	}
+	handle, err := l.keep(root)
+	if err != nil {
+		_ = root.Close()
+		return 0, service.RootInfo{}, err
+	}
+	return handle, root.Info(), nil
+}
+
+func (f *files) Release(ctx context.Context, handle uint64) error {
+	l, _, done, err := f.broker.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if root := l.drop(handle); root != nil {
+		return root.Close()
+	}
+	return nil
+}
+
+func (f *files) Read(ctx context.Context, handle uint64, q service.ReadQuery) (service.Page, error) {
+	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).Read)
+}
+
+func (f *files) List(ctx context.Context, handle uint64, q service.ListQuery) (service.Listing, error) {
+	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).List)
+}
+
+func (f *files) Glob(ctx context.Context, handle uint64, q service.GlobQuery) (service.GlobResult, error) {
+	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).Glob)
+}
+
+func (f *files) Grep(ctx context.Context, handle uint64, q service.GrepQuery) (service.GrepResult, error) {
+	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).Grep)
+}
+
+// onRoot runs one method of a handle of the call that the callback belongs to.
+func onRoot[Query, Answer any](
+	ctx context.Context, b *Broker, handle uint64, q Query,
+	method func(*filesystem.Root, context.Context, Query) (Answer, error),
+) (Answer, error) {
+	var none Answer
+	l, ctx, done, err := b.use(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	root, err := l.root(handle)
+	if err != nil {
+		return none, err
+	}
+	return method(root, ctx, q)
+}

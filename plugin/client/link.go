@@ -1,0 +1,223 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/sandbox"
+)
+
+// link is the connection to a plugin that runs.
+type link struct {
+	plugin wire.Plugin
+	// accept opens the brokered connection for the services: its number, a listener
+	// that only the plugin can use, and how it is secured.
+	accept func() (id uint32, listener net.Listener, security grpc.ServerOption, err error)
+}
+
+// launch verifies the executable, runs it, and connects to it. What it acquires
+// belongs to the incarnation's scope. When ctx is over before the plugin is
+// ready, the process is ended, which is all that stops go-plugin.
+func (i *Incarnation) launch(ctx context.Context) (*link, error) {
+	dir, err := os.MkdirTemp(i.host.RunDir, "p")
+	if err != nil {
+		return nil, fmt.Errorf("private directory: %w", err)
+	}
+	if err := i.life.Defer("directory "+dir, func(context.Context) error { return removeAll(dir) }); err != nil {
+		return nil, err
+	}
+	command, err := stage(i.spec, dir)
+	if err != nil {
+		return nil, err
+	}
+	i.proc = newProcess(i.life, i.spec.Name, i.logs)
+	config := i.clientConfig(ctx, dir, command)
+	client := plugin.NewClient(config)
+	if err := i.ownClient(client); err != nil {
+		return nil, err
+	}
+	i.stopWaiting = context.AfterFunc(ctx, func() { i.proc.abort(context.Cause(ctx)) })
+	protocol, err := client.Client()
+	if err != nil {
+		return nil, i.explain(ctx, err)
+	}
+	dispensed, err := protocol.Dispense(wire.PluginName)
+	if err != nil {
+		return nil, err
+	}
+	side := dispensed.(*remote)
+	return &link{plugin: side.plugin, accept: func() (uint32, net.Listener, grpc.ServerOption, error) {
+		id := side.broker.NextId()
+		listener, err := side.broker.Accept(id)
+		if err != nil {
+			return 0, nil, nil, i.explain(ctx, err)
+		}
+		security := grpc.Creds(credentials.NewTLS(config.TLSConfig))
+		return id, newPeerListener(listener, i.proc.get().Top()), security, nil
+	}}, nil
+}
+
+// clientConfig is made anew for each incarnation, because go-plugin changes it.
+func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []string) *plugin.ClientConfig {
+	return &plugin.ClientConfig{
+		HandshakeConfig:  wire.Handshake(),
+		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {wire.PluginName: &hostSide{}}},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
+			i.proc.prepare(socketDir, func() (*sandbox.Process, error) {
+				env, err := environment(dir, i.spec.Env, cmd.Env)
+				if err != nil {
+					return nil, err
+				}
+				return sandbox.Start(ctx, i.life, i.host.Launcher, sandbox.Spec{
+					Path: command[0], Args: command[1:], Env: env, Dir: i.spec.Root,
+				})
+			}, i.spawned)
+			return i.proc, nil
+		},
+		SkipHostEnv:      true,
+		AutoMTLS:         true,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		StartTimeout:     time.Hour, // the incarnation has a bound of its own
+		GRPCDialOptions: append(wire.DialOptions(),
+			grpc.WithContextDialer(i.proc.dial), grpc.WithChainStreamInterceptor(i.conns.note)),
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
+		Logger:           hclog.NewNullLogger(),
+		Stderr:           io.Discard,
+		SyncStdout:       i.proc.printed[0],
+		SyncStderr:       i.proc.printed[1],
+	}
+}
+
+// ownClient runs go-plugin's Kill where it cannot hold anything up: it may wait
+// for ever, and what lets it go is that the tree was ended. A start that failed
+// needs it too, for go-plugin's directory.
+func (i *Incarnation) ownClient(client *plugin.Client) error {
+	end, ended := make(chan struct{}), make(chan struct{})
+	i.endClient = sync.OnceValue(func() <-chan struct{} {
+		close(end)
+		return ended
+	})
+	if err := i.life.Go("go-plugin", func(context.Context) error {
+		<-end
+		client.Kill()
+		i.conns.close()
+		close(ended)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return i.life.Defer("go-plugin", func(context.Context) error {
+		select {
+		case <-i.endClient():
+			i.proc.flush()
+			return nil
+		case <-time.After(endGrace):
+			return errors.New("go-plugin did not let go of the process")
+		}
+	})
+}
+
+// connections are the connections that go-plugin made to the plugin. It forgets
+// to close one when the plugin ends at the wrong moment, so they are noted by the
+// first stream on each, which go-plugin opens itself.
+type connections struct {
+	mu  sync.Mutex
+	all map[*grpc.ClientConn]struct{} // under mu
+}
+
+func (c *connections) note(
+	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	c.mu.Lock()
+	if c.all == nil {
+		c.all = map[*grpc.ClientConn]struct{}{}
+	}
+	c.all[conn] = struct{}{}
+	c.mu.Unlock()
+	return stream(ctx, desc, conn, method, options...)
+}
+
+// broken reports whether there is no connection that works.
+func (c *connections) broken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.all {
+		if conn.GetState() == connectivity.Ready {
+			return false
+		}
+	}
+	return len(c.all) > 0
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.all {
+		_ = conn.Close() // closed already, as a rule
+	}
+}
+
+// spawned notes the process, watches it, and makes the incarnation's scope the
+// owner of its tree. It is called when everything that ends with the process was
+// started, so that this is what ends it.
+func (i *Incarnation) spawned(running *sandbox.Process) error {
+	i.mu.Lock()
+	i.status.Pid, i.status.Method = running.Pid(), running.Method()
+	i.mu.Unlock()
+	watching := i.life.Go("watch", func(life context.Context) error {
+		select {
+		case <-running.Exited():
+			i.lost(errors.New(i.exited()))
+		case <-life.Done():
+		}
+		return nil
+	})
+	return errors.Join(watching, i.life.Defer("process", func(ctx context.Context) error {
+		// Asked politely, a plugin ends by itself.
+		if i.heeds() {
+			_ = i.endClient()
+			select {
+			case <-running.Exited():
+			case <-time.After(endGrace):
+			case <-ctx.Done():
+			}
+		}
+		return running.Kill(ctx)
+	}))
+}
+
+// remote is what go-plugin dispenses on the host's side.
+type remote struct {
+	plugin wire.Plugin
+	broker *plugin.GRPCBroker
+}
+
+// hostSide makes it.
+type hostSide struct {
+	plugin.NetRPCUnsupportedPlugin
+}
+
+var _ plugin.GRPCPlugin = (*hostSide)(nil)
+
+func (*hostSide) GRPCClient(_ context.Context, broker *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return &remote{plugin: wire.NewPlugin(conn), broker: broker}, nil
+}
+
+func (*hostSide) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("a host is not a plugin")
+}

@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/toolhost/toolhost/plugin/broker"
+	"github.com/toolhost/toolhost/plugin/client/internal/lines"
+	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/tool"
+)
+
+// maxIntroduction is the most bytes that are kept of what a plugin calls itself.
+const maxIntroduction = 128
+
+// negotiate learns what the plugin is, and settles what it gets.
+func (i *Incarnation) negotiate(ctx context.Context, link *link) ([]service.Grant, error) {
+	d, err := link.plugin.Describe(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("describe: %w", i.explain(ctx, err))
+	}
+	i.mu.Lock()
+	i.status.Name = lines.CleanShort(d.Name, maxIntroduction)
+	i.status.Version = lines.CleanShort(d.Version, maxIntroduction)
+	i.status.SDK = lines.CleanShort(d.SDK, maxIntroduction)
+	i.mu.Unlock()
+	if err := checkSettings(i.spec.Settings, d.Settings); err != nil {
+		return nil, err
+	}
+	grants := slices.Clone(i.spec.Grants)
+	for _, name := range d.Services {
+		grant, err := service.ParseGrant(name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("it needs the service %s, which this host does not have", excerpt(name))
+		case slices.Contains(grants, grant):
+		case i.spec.Builtin:
+			grants = append(grants, grant)
+		default:
+			return nil, fmt.Errorf("it needs the service %s: add it to its grants", grant)
+		}
+	}
+	i.mu.Lock()
+	i.status.Grants = slices.Clone(grants)
+	i.mu.Unlock()
+	return grants, nil
+}
+
+// checkSettings validates the settings against the schema that the plugin
+// describes. Without a schema there are no settings.
+func checkSettings(settings, schema []byte) error {
+	if len(schema) == 0 {
+		if len(settings) == 0 {
+			return nil
+		}
+		return errors.New("it takes no settings: remove them")
+	}
+	compiled, err := tool.CompileSchema(schema)
+	if err != nil {
+		return fmt.Errorf("the schema of its settings is invalid: %w", err)
+	}
+	if len(settings) == 0 {
+		settings = []byte("{}")
+	}
+	if err := compiled.Validate(settings); err != nil {
+		return fmt.Errorf("its settings are invalid: %w", err)
+	}
+	return nil
+}
+
+// activate serves the granted services and lets the plugin build its tools.
+func (i *Incarnation) activate(ctx context.Context, link *link, grants []service.Grant) error {
+	b, err := broker.New(broker.Options{
+		Grants: grants, FileSystem: i.host.FileSystem, Activation: i.host.Activation,
+		Session: (*session)(i), Log: i.logs, Tools: (*registrations)(i),
+	})
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.plugin, i.broker = link.plugin, b
+	i.mu.Unlock()
+	id, err := i.serve(link, b)
+	if err != nil {
+		return fmt.Errorf("serve its services: %w", err)
+	}
+	lease, err := b.BeginActivation()
+	if err != nil {
+		return err
+	}
+	defer lease.End()
+	names := make([]string, len(grants))
+	for n, grant := range grants {
+		names[n] = string(grant)
+	}
+	err = link.plugin.Activate(ctx, wire.Activation{
+		ServicesID: id, Plugin: i.spec.Name, Location: i.spec.Location, Root: i.spec.Root,
+		Settings: i.spec.Settings, Grants: names, Token: lease.Token(),
+	})
+	if err != nil {
+		return fmt.Errorf("activate: %w", i.explain(ctx, err))
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.attached {
+		return errors.New("activate: it answered without having opened its session: its SDK must attach before it does")
+	}
+	return nil
+}
+
+// session is how long the plugin is wanted: as long as the incarnation's scope.
+type session Incarnation
+
+var _ wire.Session = (*session)(nil)
+
+func (s *session) Attach(ctx context.Context, opened func()) error {
+	i := (*Incarnation)(s)
+	i.mu.Lock()
+	i.attached = true
+	i.mu.Unlock()
+	opened()
+	select {
+	case <-i.life.Context().Done():
+	case <-ctx.Done():
+		i.disconnected()
+	}
+	return nil
+}
+
+// disconnected is called when a connection of the plugin is gone. Losing it is
+// losing the plugin, whether its process still runs or not.
+func (i *Incarnation) disconnected() {
+	if i.life.Context().Err() != nil {
+		return
+	}
+	if exit := i.exited(); exit != "" {
+		i.lost(errors.New(exit))
+	} else {
+		i.lost(errors.New("it closed its connection to the host"))
+	}
+}
+
+// errLate is the cause of a start that took too long.
+var errLate = errors.New("it was not ready in time")
+
+// explain finds the reason behind an error of go-plugin or of the transport: what
+// the plugin did wrong, or how it ended, says more than that a library could not
+// go on.
+func (i *Incarnation) explain(ctx context.Context, err error) error {
+	if remote, ok := errors.AsType[*wire.RemoteError](err); ok {
+		return said(remote)
+	}
+	if i.proc != nil {
+		if problem := i.proc.handshakeProblem(); problem != nil {
+			return problem
+		}
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errLate):
+		return i.late()
+	case cause != nil:
+		return cause
+	}
+	if exit := i.exited(); exit != "" {
+		return errors.New(exit)
+	}
+	return said(err)
+}
+
+// late says what a plugin has not done in time, and what to look for.
+func (i *Incarnation) late() error {
+	hint := ""
+	switch i.Status().State {
+	case Starting:
+		hint = "it printed no handshake: its main must call Serve and not wait for anything before"
+	case Negotiating:
+		hint = "it printed its handshake and does not answer"
+	case Activating:
+		hint = "its Activate has not returned"
+	}
+	text := fmt.Sprintf("it was not ready within %s: %s", i.host.startTimeout(), hint)
+	if words := i.logs.lastWords(); words != "" {
+		text += "\n" + indent(words)
+	}
+	return errors.New(text)
+}
+
+// foreign recognises, by the words of go-plugin, a plugin that was made for
+// another host.
+func (i *Incarnation) foreign() string {
+	if !strings.Contains(i.logs.lastWords(), "not meant to be executed directly") {
+		return ""
+	}
+	handshake := wire.Handshake()
+	return fmt.Sprintf("\nIt is incompatible: it does not know the cookie %s=%s of this host: it is a plugin for another program, or needs another SDK",
+		handshake.MagicCookieKey, handshake.MagicCookieValue)
+}
+
+// exited describes the end of the process with the tail of its log, after
+// waiting a moment for it; "" while it runs.
+func (i *Incarnation) exited() string {
+	if i.proc == nil {
+		return "" // it has no process of its own
+	}
+	running := i.proc.get()
+	if running == nil {
+		return ""
+	}
+	select {
+	case <-running.Exited():
+	case <-time.After(settle):
+		return ""
+	}
+	select {
+	case <-i.proc.drained:
+	case <-time.After(settle):
+	}
+	if i.proc.wasKilled() {
+		return "" // that it ended explains nothing
+	}
+	text := fmt.Sprintf("its process %d ended: %s", running.Pid(), running.Exit())
+	if words := i.logs.lastWords(); words != "" {
+		text += "\n" + indent(words)
+	}
+	if i.Status().State == Starting {
+		text += i.foreign()
+	}
+	return text
+}
+
+func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
+
+// said is an error in the words of a plugin, fit to be shown. Of gRPC's own words
+// it keeps what says more than that an RPC failed.
+func said(err error) error {
+	text := err.Error()
+	if s, ok := status.FromError(err); ok {
+		text = fmt.Sprintf("%s: %s", s.Code(), s.Message())
+	}
+	return &wordsError{lines.CleanText(text), err}
+}
+
+// wordsError is an error whose text was cleaned.
+type wordsError struct {
+	text string
+	err  error
+}
+
+func (e *wordsError) Error() string { return e.text }
+func (e *wordsError) Unwrap() error { return e.err }

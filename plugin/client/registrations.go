@@ -1,0 +1,152 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toolhost/toolhost/plugin/client/internal/lines"
+	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/tool"
+)
+
+// Bounds of what one plugin may have registered at once.
+const (
+	maxTools     = 10000    // tools, and registrations
+	maxToolBytes = 16 << 20 // of their names, descriptions and schemas
+)
+
+// registrations is how a plugin registers its tools, and how they reach it.
+type registrations Incarnation
+
+var _ wire.Tools = (*registrations)(nil)
+
+// registration is one act of registering.
+type registration struct {
+	tools, bytes int    // what it counts for
+	remove       func() // nil while it is being made
+	refused      []Refused
+}
+
+func (r *registrations) Register(_ context.Context, remote []wire.RemoteTool) (uint64, []wire.Refused, error) {
+	i := (*Incarnation)(r)
+	number, err := i.reserve(remote)
+	if err != nil {
+		return 0, nil, err
+	}
+	tools := make(map[string]tool.Tool, len(remote))
+	var refused []Refused
+	for _, t := range remote {
+		if _, twice := tools[t.Name]; twice {
+			refused = append(refused, Refused{t.Name, "the name stands twice in one registration; the first one counts"})
+			continue
+		}
+		value := t.Tool
+		value.Execute = func(ctx context.Context, call tool.Call) (tool.Result, error) {
+			return i.execute(ctx, t.Executor, call)
+		}
+		tools[t.Name] = value
+	}
+	remove, more := i.host.Register(tools)
+	out := make([]wire.Refused, 0, len(refused)+len(more))
+	for _, x := range slices.Concat(refused, more) {
+		x = Refused{lines.CleanShort(x.Name, tool.MaxAuthoredName), lines.CleanShort(x.Reason, 1<<10)}
+		i.logs.warn("tool refused", "tool", x.Name, "reason", x.Reason)
+		out = append(out, wire.Refused(x))
+	}
+	if !i.keep(number, remove, out) {
+		remove()
+		return 0, nil, errNoMore
+	}
+	return number, out, nil
+}
+
+var errNoMore = status.Error(codes.FailedPrecondition, "the plugin is closing: nothing can be registered any more")
+
+// reserve counts a registration before it is made, so that many at once stay
+// within the bounds as well.
+func (i *Incarnation) reserve(remote []wire.RemoteTool) (number uint64, err error) {
+	own := registration{tools: max(1, len(remote))}
+	for _, t := range remote {
+		own.bytes += len(t.Name) + len(t.Tool.Title) + len(t.Tool.Description) +
+			len(t.Tool.Input) + len(t.Tool.Output) + len(t.Tool.Structured)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	tools, bytes := i.toolCount+own.tools, i.toolBytes+own.bytes
+	switch {
+	case i.state != Activating && i.state != Ready:
+		return 0, errNoMore
+	case tools > maxTools:
+		return 0, status.Errorf(codes.ResourceExhausted, "the plugin has registered %d tools with these; at most %d: close a registration first", tools, maxTools)
+	case bytes > maxToolBytes:
+		return 0, status.Errorf(codes.ResourceExhausted, "the plugin's tools have %d bytes of schemas and descriptions with these; at most %d", bytes, maxToolBytes)
+	}
+	i.lastNumber++
+	i.registered[i.lastNumber] = own
+	i.toolCount, i.toolBytes = tools, bytes
+	return i.lastNumber, nil
+}
+
+// keep completes what was reserved. It reports false when it was removed
+// meanwhile.
+func (i *Incarnation) keep(number uint64, remove func(), refused []wire.Refused) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	own, ok := i.registered[number]
+	if !ok {
+		return false
+	}
+	own.remove = remove
+	for _, x := range refused {
+		own.refused = append(own.refused, Refused(x))
+	}
+	i.registered[number] = own
+	return true
+}
+
+func (r *registrations) Unregister(_ context.Context, number uint64) error {
+	i := (*Incarnation)(r)
+	i.mu.Lock()
+	own := i.registered[number]
+	if own.remove != nil { // a number that was only reserved is not known to anybody
+		delete(i.registered, number)
+		i.toolCount, i.toolBytes = i.toolCount-own.tools, i.toolBytes-own.bytes
+	}
+	i.mu.Unlock()
+	if own.remove != nil {
+		own.remove()
+	}
+	return nil
+}
+
+// removeTools removes everything that this incarnation registered, and nothing
+// else.
+func (i *Incarnation) removeTools() {
+	i.mu.Lock()
+	all := i.registered
+	i.registered, i.toolCount, i.toolBytes = map[uint64]registration{}, 0, 0
+	for _, own := range all {
+		i.wasRefused = append(i.wasRefused, own.refused...)
+	}
+	i.mu.Unlock()
+	for _, own := range all {
+		if own.remove != nil {
+			own.remove()
+		}
+	}
+}
+
+// refusedLocked lists the tools of the present registrations that were refused,
+// by name.
+func (i *Incarnation) refusedLocked() []Refused {
+	out := slices.Clone(i.wasRefused)
+	for _, own := range i.registered {
+		out = append(out, own.refused...)
+	}
+	slices.SortFunc(out, func(a, b Refused) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

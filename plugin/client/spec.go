@@ -1,0 +1,140 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/toolhost/toolhost/sandbox"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/tool"
+)
+
+// Spec is which plugin to start, and for whom.
+type Spec struct {
+	// Name is the plugin's key in the configuration.
+	Name string
+	// Builtin plugins ship with the host. They get the services that they declare;
+	// anybody else's get Grants and nothing else.
+	Builtin bool
+	// Command is the executable's absolute path and its arguments.
+	Command []string
+	// SHA256 is the digest of Command[0] in hexadecimal, or empty. With it a verified
+	// copy is run.
+	SHA256 string
+	// Files are further files that are pinned, by absolute path, with their digests:
+	// what an interpreter runs. An argument that names one is replaced by the path of
+	// the verified copy.
+	Files map[string]string
+	// Env is passed through, as KEY=value.
+	Env []string
+	// Grants are the services that an outside plugin may use.
+	Grants []service.Grant
+	// Settings are JSON; empty when there are none.
+	Settings json.RawMessage
+	// Location and Root are the Location's name and the absolute path of its root.
+	Location, Root string
+}
+
+func (s Spec) check() error {
+	if s.Name == "" || len(s.Command) == 0 {
+		return errors.New("a plugin needs a name and a command")
+	}
+	if !filepath.IsAbs(s.Command[0]) {
+		return fmt.Errorf("command %q is not an absolute path", s.Command[0])
+	}
+	return nil
+}
+
+// Host is what the host gives to its plugins' incarnations.
+type Host struct {
+	// Launcher runs the reaper.
+	Launcher sandbox.Launcher
+	// RunDir is the host's private directory; see [OpenRunDir].
+	RunDir string
+	// FileSystem is the Location's.
+	FileSystem *filesystem.FileSystem
+	// Activation answers permission questions while a plugin is being activated. It
+	// asks nobody.
+	Activation tool.Gate
+	// Register offers the tools of a plugin to the Location. The result removes
+	// exactly these.
+	Register func(tools map[string]tool.Tool) (remove func(), refused []Refused)
+	// Log is the host's log.
+	Log *slog.Logger
+	// StartTimeout bounds a start, from the executable to ready. 0 means
+	// [DefaultStartTimeout].
+	StartTimeout time.Duration
+}
+
+func (h Host) startTimeout() time.Duration {
+	if h.StartTimeout == 0 {
+		return DefaultStartTimeout
+	}
+	return h.StartTimeout
+}
+
+// DefaultStartTimeout is how long a plugin may take to become ready.
+const DefaultStartTimeout = 20 * time.Second
+
+// Refused is a tool that was not registered, and why.
+type Refused struct{ Name, Reason string }
+
+// State is where an incarnation is in its life.
+type State string
+
+// The states, in their order. An incarnation fails from any of the first four,
+// and stays failed when it is closed.
+const (
+	Starting    State = "starting"    // the process is being started
+	Negotiating State = "negotiating" // the two sides are getting to know each other
+	Activating  State = "activating"  // the plugin builds its tools
+	Ready       State = "ready"       // calls are served
+	Draining    State = "draining"    // no more calls; those that run are ended
+	Closed      State = "closed"      // it was closed
+	Failed      State = "failed"      // it ended by itself, or could not be started
+)
+
+// order is how far in its life an incarnation is. Draining and failing come at
+// the same place.
+func (s State) order() int {
+	switch s {
+	case Starting:
+		return 1
+	case Negotiating:
+		return 2
+	case Activating:
+		return 3
+	case Ready:
+		return 4
+	case Draining, Failed:
+		return 5
+	case Closed:
+		return 6
+	default: // there is no state yet
+		return 0
+	}
+}
+
+// Status is what is known of an incarnation at one moment.
+type Status struct {
+	State State
+	// Reason is why it failed; empty in any other state.
+	Reason string
+	// Pid is the plugin's process; 0 before it was started.
+	Pid int
+	// Method is how its tree is ended.
+	Method sandbox.Method
+	// Name, Version and SDK are what the plugin says of itself.
+	Name, Version, SDK string
+	// Grants are the services that it got.
+	Grants []service.Grant
+	// Refused are the tools that were not registered.
+	Refused []Refused
+	// Since is when the state was entered.
+	Since time.Time
+}
