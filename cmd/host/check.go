@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhost/toolhost/location"
+	"github.com/toolhost/toolhost/plugin/client"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration and start every plugin once",
+		Long: `Check the configuration, activate the Location, and print the state of each
+plugin with the reason where one does not serve.
+
+Exit status: 0 every plugin is ready, 2 the configuration is wrong, 4 a plugin
+failed.`,
+		Example: `  toolhost check
+  toolhost check -c toolhost.yaml --json`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withLocation(cmd.Context(), func(_ context.Context, l *location.Location) error {
+				return a.printCheck(l)
+			})
+		},
+	}
+}
+
+// checked is what --json prints.
+type checked struct {
+	Location string                  `json:"location"`
+	Root     string                  `json:"root"`
+	Plugins  []location.PluginStatus `json:"plugins"`
+}
+
+func (a *app) printCheck(l *location.Location) error {
+	plugins := l.Plugins()
+	failed := 0
+	for _, p := range plugins {
+		if p.State != client.Ready {
+			failed++
+		}
+	}
+	if a.json {
+		if err := a.printJSON(checked{l.Name(), l.Root(), plugins}); err != nil {
+			return err
+		}
+	} else if err := a.printPlugins(l, plugins); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return operational(fmt.Errorf("%d of %d plugins failed", failed, len(plugins)))
+	}
+	return nil
+}
+
+func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus) error {
+	fmt.Fprintf(a.stdout, "location %s at %s\n\n", cell(l.Name()), cell(l.Root()))
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PLUGIN\tSTATE\tVERSION\tTOOLS\tTREE KILL\tREASON")
+	for _, p := range plugins {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			cell(p.Name), p.State, orDash(p.Version), strconv.Itoa(len(p.Tools)), orDash(p.TreeKill), orDash(p.Reason))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, p := range plugins {
+		for _, refused := range p.Refused {
+			fmt.Fprintf(a.stdout, "\n%s: tool refused: %s\n", cell(p.Name), cell(refused))
+		}
+	}
+	return nil
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return cell(text)
+}

@@ -1,0 +1,169 @@
+// Package host is what a program embeds: a set of Locations from one
+// configuration. [Open] reads nothing and starts nothing but the host itself;
+// each Location is activated when it is first asked for, and everything is gone
+// when [Host.Close] returns.
+//
+// A program that embeds the host says where its reaper and its built-in plugins
+// are: usually its own binary, run again with arguments at which its main calls
+// sandbox.Main or sdk.Serve.
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/location"
+	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/sandbox"
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/service/permission"
+)
+
+// Options is what an embedding program decides. The zero value works, without
+// built-ins and without a reaper.
+type Options struct {
+	// Launcher is how to run the reaper; see [sandbox.Launcher]. Without one, what a
+	// plugin leaves behind in a session of its own is not ended.
+	Launcher sandbox.Launcher
+	// Builtins are the commands of the built-in plugins, by name. The first element
+	// is an absolute path.
+	Builtins map[string][]string
+	// Approver answers what no rule does. Nil means that there is nobody to ask,
+	// and the answer is no.
+	Approver permission.Approver
+	// Log is where host and plugins log; nil is nowhere.
+	Log *slog.Logger
+	// Deadline is how long a call may take that does not say; 0 is [registry.DefaultDeadline].
+	Deadline time.Duration
+	// StartTimeout bounds the start of each plugin; 0 is twenty seconds.
+	StartTimeout time.Duration
+}
+
+// Host is an open host. Its methods may be called concurrently.
+type Host struct {
+	config  *config.Config
+	options location.Options
+	life    *scope.Scope
+
+	mu        sync.Mutex
+	locations map[string]*activation // under mu
+	closed    bool                   // under mu
+}
+
+// activation is a Location that is being activated or is active.
+type activation struct {
+	done     chan struct{}
+	location *location.Location // set before done is closed
+	err      error              // set before done is closed
+}
+
+// Open makes a host for a configuration. It activates nothing yet. ctx gives the
+// host its values and, when it ends, ends its work; only Close releases what the
+// host has.
+func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, error) {
+	h := &Host{config: cfg, life: scope.New(ctx, "host"), locations: map[string]*activation{}}
+	runDir, err := client.OpenRunDir(h.life)
+	if err != nil {
+		return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	h.options = location.Options{
+		Launcher: options.Launcher, RunDir: runDir, Builtins: options.Builtins, Approver: options.Approver,
+		Log: options.Log, Deadline: options.Deadline, StartTimeout: options.StartTimeout,
+	}
+	return h, nil
+}
+
+// Locations lists the names of the configured Locations, in their order.
+func (h *Host) Locations() []string {
+	names := make([]string, 0, len(h.config.Locations))
+	for _, l := range h.config.Locations {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// Location gives a Location by its name, and activates it if it is not active. An
+// empty name stands for the one that the working directory is in; see
+// [config.Config.Location].
+// Callers at the same time share one activation, and ctx bounds only the waiting
+// of this one. One that could not be activated is tried again the next time.
+func (h *Host) Location(ctx context.Context, name string) (*location.Location, error) {
+	a, err := h.activate(name)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-a.done:
+		return a.location, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// activate finds the activation of a Location, or begins one.
+func (h *Host) activate(name string) (*activation, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errClosed
+	}
+	cfg, err := h.config.Location(name)
+	if err != nil {
+		return nil, err
+	}
+	name = cfg.Name
+	if a := h.locations[name]; a != nil {
+		return a, nil
+	}
+	a := &activation{done: make(chan struct{})}
+	err = h.life.Go("activate "+name, func(ctx context.Context) error {
+		defer close(a.done)
+		if a.location, a.err = location.Open(ctx, h.life, *cfg, h.options); a.err != nil {
+			h.forget(name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errClosed
+	}
+	h.locations[name] = a
+	return a, nil
+}
+
+func (h *Host) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.locations, name)
+}
+
+var errClosed = errors.New("the host is closed")
+
+// Close closes every Location, all at the same time, and releases what the host
+// has. It takes five seconds at most (law 42), and may be called more than once.
+// An error says what could not be released.
+func (h *Host) Close(ctx context.Context) error {
+	var closing errgroup.Group
+	h.mu.Lock()
+	h.closed = true
+	h.life.Cancel(errClosed)
+	for _, a := range h.locations {
+		closing.Go(func() error {
+			<-a.done // its activation was just cancelled
+			if a.location == nil {
+				return nil
+			}
+			return a.location.Close(ctx)
+		})
+	}
+	h.mu.Unlock()
+	return errors.Join(closing.Wait(), h.life.Close(ctx))
+}

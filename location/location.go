@@ -1,0 +1,139 @@
+// Package location owns one Location while it is active: its root directory, its
+// services, its registry, and the incarnations of its plugins.
+//
+// [Open] acquires all of that in a scope of its own, in which each plugin has
+// another one. What a plugin does wrong is that plugin's trouble: the Location is
+// open when its root is, and says of each plugin whether it serves, and why not.
+package location
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/sandbox"
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+// Options is what the host gives to its Locations.
+type Options struct {
+	// Launcher runs the reapers.
+	Launcher sandbox.Launcher
+	// RunDir is the host's private directory.
+	RunDir string
+	// Builtins are the commands of the plugins that ship with the host, by name.
+	Builtins map[string][]string
+	// Approver answers what no rule does. Nil means that there is nobody to ask.
+	Approver permission.Approver
+	// Log is the host's log.
+	Log *slog.Logger
+	// Deadline is how long a call may take that says nothing else; 0 is the
+	// registry's default.
+	Deadline time.Duration
+	// StartTimeout bounds the start of a plugin; 0 is the client's default.
+	StartTimeout time.Duration
+}
+
+// Location is one open Location. Its methods may be called concurrently.
+type Location struct {
+	config   config.Location
+	options  Options
+	log      *slog.Logger
+	life     *scope.Scope
+	files    *filesystem.FileSystem
+	engine   *permission.Engine
+	registry *registry.Registry
+	plugins  []*plugin // in the order of the config; set by Open
+}
+
+// Open opens the root and starts the plugins, all at the same time. It returns
+// when each of them is ready or has failed. ctx bounds that; the Location lives
+// in a fork of parent until Close.
+//
+// The error is about the Location: its root is missing, say. Nothing is left of
+// it then. A plugin that fails is no error; see [Location.Plugins].
+func Open(ctx context.Context, parent *scope.Scope, cfg config.Location, options Options) (*Location, error) {
+	life, err := parent.Fork("location " + cfg.Name)
+	if err != nil {
+		return nil, err
+	}
+	l := &Location{config: cfg, options: options, life: life, log: options.Log.With("location", cfg.Name)}
+	if err := l.open(ctx); err != nil {
+		closing := l.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("location %s: %w", cfg.Name, errors.Join(err, closing))
+	}
+	return l, nil
+}
+
+func (l *Location) open(ctx context.Context) (err error) {
+	if l.files, err = filesystem.Open(l.config.Root, filesystem.Options{}); err != nil {
+		return err
+	}
+	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {
+		return err
+	}
+	l.engine = permission.New(l.config.Policy, l.options.Approver)
+	l.registry, err = registry.New(registry.Options{Gate: l.gate, Deadline: l.options.Deadline, Scope: l.life, Log: l.log})
+	if err != nil {
+		return err
+	}
+	starting, ctx := errgroup.WithContext(ctx)
+	for _, p := range l.config.Plugins {
+		l.plugins = append(l.plugins, &plugin{config: p})
+	}
+	for _, p := range l.plugins {
+		starting.Go(func() error { return l.start(ctx, p) })
+	}
+	return starting.Wait()
+}
+
+// gate makes the gate of one call.
+func (l *Location) gate(caller registry.Caller) tool.Gate {
+	return l.engine.Gate(permission.Caller{
+		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin,
+	})
+}
+
+// Name is the Location's name.
+func (l *Location) Name() string { return l.config.Name }
+
+// Root is the absolute path of the Location's directory.
+func (l *Location) Root() string { return l.config.Root }
+
+// Capture is the tools as they are now, for one request of a model.
+func (l *Location) Capture() *registry.Capture { return l.registry.Capture() }
+
+// Close ends the Location and everything that it owns, its plugins at the same
+// time. It is for whoever opened the Location; of a host's, that is the host. It takes five seconds at most (law 42). It may be called more than once.
+func (l *Location) Close(ctx context.Context) error {
+	l.life.Cancel(errClosed)
+	var closing errgroup.Group
+	for _, p := range l.plugins {
+		closing.Go(func() error { return p.close(ctx) })
+	}
+	return errors.Join(closing.Wait(), l.life.Close(ctx))
+}
+
+var errClosed = errors.New("the Location is closed")
+
+// environ resolves the names that config passes through. What is not set is
+// passed as nothing at all.
+func environ(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package location
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+// plugin is one configured plugin of a Location, with its incarnation.
+type plugin struct {
+	config config.Plugin
+
+	mu          sync.Mutex
+	incarnation *client.Incarnation // under mu; nil until it is ready, and when it did not start
+	failure     error               // under mu: why it did not start
+}
+
+// PluginStatus is what is known of one plugin.
+type PluginStatus struct {
+	// Name is the plugin's key in the configuration.
+	Name string `json:"name"`
+	// Builtin is the name of the built-in that it is, or empty.
+	Builtin string `json:"builtin,omitempty"`
+	// State is where it is in its life; Reason is why it does not serve.
+	State  client.State `json:"state"`
+	Reason string       `json:"reason,omitempty"`
+	// Version is what the plugin says of itself.
+	Version string `json:"version,omitempty"`
+	// Pid is its process, TreeKill how its whole tree is ended.
+	Pid      int    `json:"pid,omitempty"`
+	TreeKill string `json:"tree_kill,omitempty"`
+	// Grants are the services that it may use.
+	Grants []string `json:"grants,omitempty"`
+	// Tools are the names under which its tools can be called.
+	Tools []string `json:"tools,omitempty"`
+	// Refused are its tools that cannot be called, each with the reason.
+	Refused []string `json:"refused,omitempty"`
+	// Since is when it entered its state.
+	Since time.Time `json:"since"`
+}
+
+// start starts one plugin. It returns an error only when the Location cannot go
+// on, which is never the plugin's doing.
+func (l *Location) start(ctx context.Context, p *plugin) error {
+	spec, err := l.spec(p.config)
+	if err != nil {
+		p.failed(err)
+		return nil
+	}
+	owner := registry.Owner{Name: p.config.Name, Builtin: p.config.Builtin != "", Override: p.config.Override}
+	incarnation, err := client.Start(ctx, l.life, client.Host{
+		Launcher:   l.options.Launcher,
+		RunDir:     l.options.RunDir,
+		FileSystem: l.files,
+		// While it is being activated a plugin is judged as during a call, with nobody
+		// to ask.
+		Activation: permission.New(l.config.Policy, permission.Nobody{}).Gate(permission.Caller{
+			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin,
+		}),
+		Register:     func(tools map[string]tool.Tool) (func(), []client.Refused) { return l.register(owner, tools) },
+		Log:          l.log,
+		StartTimeout: l.options.StartTimeout,
+	}, spec)
+	if err != nil {
+		p.failed(err)
+		l.log.Error("plugin failed", slog.String("plugin", p.config.Name), slog.Any("error", err))
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.incarnation = incarnation
+	return nil
+}
+
+// spec is what config says of a plugin, as the client needs it.
+func (l *Location) spec(p config.Plugin) (client.Spec, error) {
+	spec := client.Spec{
+		Name: p.Name, Builtin: p.Builtin != "", Command: p.Command, SHA256: p.SHA256, Files: map[string]string{},
+		Env: environ(p.Env), Grants: p.Grants, Settings: p.Settings, Location: l.config.Name, Root: l.files.Path(),
+	}
+	for _, f := range p.Files {
+		spec.Files[f.Path] = f.SHA256
+	}
+	if spec.Builtin {
+		if spec.Command = l.options.Builtins[p.Builtin]; spec.Command == nil {
+			return spec, fmt.Errorf("plugin %s: this program has no built-in %q", p.Name, p.Builtin)
+		}
+	}
+	return spec, nil
+}
+
+func (l *Location) register(owner registry.Owner, tools map[string]tool.Tool) (func(), []client.Refused) {
+	registration, report := l.registry.Register(owner, tools)
+	var refused []client.Refused
+	for _, x := range report.Refused {
+		refused = append(refused, client.Refused{Name: x.Name, Reason: x.Reason})
+	}
+	return registration.Close, refused
+}
+
+func (p *plugin) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failure = err
+}
+
+func (p *plugin) close(ctx context.Context) error {
+	p.mu.Lock()
+	incarnation := p.incarnation
+	p.mu.Unlock()
+	if incarnation == nil {
+		return nil
+	}
+	return incarnation.Close(ctx)
+}
+
+// Plugins is the status of every configured plugin, by name.
+func (l *Location) Plugins() []PluginStatus {
+	tools := map[string][]string{}
+	for _, d := range l.registry.Capture().Definitions() {
+		owner, _, _ := strings.Cut(d.ID, "/")
+		tools[owner] = append(tools[owner], d.Name)
+	}
+	out := make([]PluginStatus, 0, len(l.plugins))
+	for _, p := range l.plugins {
+		s := p.status()
+		s.Tools = tools[s.Name]
+		for _, x := range l.registry.Refusals(s.Name) {
+			s.Refused = append(s.Refused, x.Name+": "+x.Reason)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b PluginStatus) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (p *plugin) status() PluginStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := PluginStatus{Name: p.config.Name, Builtin: p.config.Builtin, State: client.Starting}
+	if p.failure != nil {
+		s.State, s.Reason = client.Failed, p.failure.Error()
+	}
+	if p.incarnation == nil {
+		return s
+	}
+	i := p.incarnation.Status()
+	s.State, s.Reason, s.Version, s.Pid, s.TreeKill, s.Since = i.State, i.Reason, i.Version, i.Pid, string(i.Method), i.Since
+	for _, grant := range i.Grants {
+		s.Grants = append(s.Grants, string(grant))
+	}
+	return s
+}
