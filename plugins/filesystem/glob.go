@@ -44,7 +44,7 @@ func (t tools) glob(ctx context.Context, _ sdk.Call, in globInput) (globOutput, 
 func projectGlob(in globInput, out globOutput) (globOutput, []sdk.Content) {
 	var text sheet
 	shown := 0
-	for shown < len(out.Paths) && text.add(quoted(out.Paths[shown])) {
+	for shown < len(out.Paths) && text.add(text.name(out.Paths[shown])) {
 		shown++
 	}
 	var notes []string
@@ -57,6 +57,6 @@ func projectGlob(in globInput, out globOutput) (globOutput, []sdk.Content) {
 	}
 	notes = append(notes,
 		cutNote("paths", shown, len(out.Paths), out.Truncated, "narrow the pattern or the path"),
-		out.Skipped.note())
+		out.Skipped.note(), text.oddNote())
 	return out, blocks(text.text.String(), notes)
 }

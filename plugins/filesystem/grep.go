@@ -105,7 +105,8 @@ func (in grepInput) check() error {
 }
 
 func projectGrep(in grepInput, out grepOutput) (grepStructured, []sdk.Content) {
-	text, shown := grepText(out.Matches, in.Context > 0)
+	var text sheet
+	shown := grepText(&text, out.Matches, in.Context > 0)
 	structured := grepStructured{grepCounts: out.grepCounts, Matches: len(out.Matches), Shown: shown, Files: []fileLines{}}
 	for i, m := range out.Matches {
 		if i == 0 || m.Path != out.Matches[i-1].Path {
@@ -114,13 +115,12 @@ func projectGrep(in grepInput, out grepOutput) (grepStructured, []sdk.Content) {
 		last := &structured.Files[len(structured.Files)-1]
 		last.Lines = append(last.Lines, m.Line)
 	}
-	return structured, blocks(text, grepNotes(in, out, shown))
+	return structured, blocks(text.text.String(), append(grepNotes(in, out, shown), text.oddNote()))
 }
 
 // grepText writes the matches that fit, and says how many did. Context that
 // matches share is written once.
-func grepText(matches []match, context bool) (string, int) {
-	var text sheet
+func grepText(text *sheet, matches []match, context bool) int {
 	end := 0 // the last line written of the file
 	for i, m := range matches {
 		sameFile := i > 0 && matches[i-1].Path == m.Path
@@ -136,7 +136,7 @@ func grepText(matches []match, context bool) (string, int) {
 		if context && i > 0 && (!sameFile || first > end+1) {
 			lines = append(lines, "--")
 		}
-		path := quoted(m.Path)
+		path := text.name(m.Path)
 		for n := first; n < m.Line; n++ {
 			lines = append(lines, contextLine(path, n, m.Before[len(m.Before)-(m.Line-n)]))
 		}
@@ -148,11 +148,11 @@ func grepText(matches []match, context bool) (string, int) {
 			if i == 0 && text.add(m.line(path)) { // one match is shown, whatever its context takes
 				i = 1
 			}
-			return text.text.String(), i
+			return i
 		}
 		end = m.Line + len(after)
 	}
-	return text.text.String(), len(matches)
+	return len(matches)
 }
 
 func contextLine(path string, n int, text string) string {

@@ -199,7 +199,7 @@ func TestGrepTextIsBounded(t *testing.T) {
 }
 
 // Projection is a function of its arguments, which it leaves as they were (law
-// 16). Broken by hand: with the context of a match cut in place.
+// 16). Broken by hand: with the context that is shared cleared in place.
 func TestLaw16ProjectionIsPure(t *testing.T) {
 	fresh := func() grepOutput {
 		return grepOutput{Matches: []match{

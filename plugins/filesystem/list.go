@@ -61,7 +61,7 @@ func (t tools) list(ctx context.Context, _ sdk.Call, in listInput) (listOutput, 
 func projectList(_ listInput, out listOutput) (listOutput, []sdk.Content) {
 	var text sheet
 	shown := 0
-	for shown < len(out.Entries) && text.add(out.Entries[shown].line()) {
+	for shown < len(out.Entries) && text.add(out.Entries[shown].line(&text)) {
 		shown++
 	}
 	var notes []string
@@ -77,19 +77,19 @@ func projectList(_ listInput, out listOutput) (listOutput, []sdk.Content) {
 	}
 	left := out.Skipped
 	left.Ignored = 0
-	return out, blocks(text.text.String(), append(notes, left.note()))
+	return out, blocks(text.text.String(), append(notes, left.note(), text.oddNote()))
 }
 
-func (e entry) line() string {
+func (e entry) line(text *sheet) string {
 	switch sdk.FileKind(e.Kind) {
 	case sdk.Directory:
-		return quoted(e.Path + "/")
+		return text.name(e.Path + "/")
 	case sdk.Symlink:
-		return quoted(e.Path) + " -> " + quoted(e.Target)
+		return text.name(e.Path) + " -> " + text.name(e.Target)
 	case sdk.SpecialFile:
-		return quoted(e.Path) + "  special file"
+		return text.name(e.Path) + "  special file"
 	default:
-		return quoted(e.Path) + "  " + size(e.Size)
+		return text.name(e.Path) + "  " + size(e.Size)
 	}
 }
 

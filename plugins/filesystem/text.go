@@ -23,6 +23,23 @@ const (
 type sheet struct {
 	text  strings.Builder
 	lines int
+	odd   int // names that were not valid UTF-8
+}
+
+// name is a path as a line shows it.
+func (s *sheet) name(path string) string {
+	if !utf8.ValidString(path) {
+		s.odd++
+	}
+	return quoted(path)
+}
+
+// oddNote says what cannot be done with the names that no JSON can hold.
+func (s *sheet) oddNote() string {
+	if s.odd == 0 {
+		return ""
+	}
+	return "a name with \ufffd is not valid UTF-8, and cannot be given to a tool"
 }
 
 // add writes lines if all of them fit, and reports whether they did.
@@ -119,9 +136,10 @@ func plural(n int, one, many string) string {
 // quoted is a path as a line of text shows it: as it is, or as a JSON string
 // where it could be misread or would be lost in copying. That is so for what
 // cannot be seen (control characters, spaces other than the common one), at the
-// edges for a space and a quote, and for what a line puts after a path.
+// edges for a space and a quote, and for what a line puts after a path. A byte that
+// is no UTF-8 is shown as U+FFFD, in quotes too.
 func quoted(path string) string {
-	plain := path != "" && !strings.HasPrefix(path, `"`) && strings.TrimSpace(path) == path &&
+	plain := path != "" && utf8.ValidString(path) && !strings.HasPrefix(path, `"`) && strings.TrimSpace(path) == path &&
 		!strings.Contains(path, "  ") && !strings.Contains(path, " -> ") && !strings.Contains(path, ": ")
 	for _, r := range path {
 		plain = plain && unicode.IsPrint(r)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,14 +105,19 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-// Whatever the path: it is one line that can be read back.
+// Whatever the path: it is one line of valid UTF-8, and if the path is UTF-8 it
+// can be read back.
 func FuzzQuoted(f *testing.F) {
-	for _, seed := range []string{"a", "a\nb", "\u2028", "\"", "\\", "\U0010ffff", "\x7f"} {
+	for _, seed := range []string{"a", "a\nb", "\u2028", "\"", "\\", "\U0010ffff", "\x7f", "caf\xe9", "\xff\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		path = strings.ToValidUTF8(path, "\ufffd")
 		got := quoted(path)
+		if !utf8.ValidString(got) {
+			t.Errorf("%q is not valid UTF-8", got)
+		}
+		// Byte by byte, as the encoder of JSON does it.
+		path = string([]rune(path))
 		back := got
 		if strings.HasPrefix(got, `"`) {
 			if err := json.Unmarshal([]byte(got), &back); err != nil {
