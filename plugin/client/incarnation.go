@@ -31,7 +31,9 @@ type Incarnation struct {
 	life  *scope.Scope // a child of the Location's
 	logs  *logs
 	conns connections
-	gone  chan struct{} // closed when the incarnation serves no more
+	gone  chan struct{} // closed when the incarnation serves no more and its tools are removed
+
+	leaveOnce sync.Once // closes gone
 
 	stopStart context.CancelCauseFunc // ends the starting
 	// set by launch
@@ -191,8 +193,8 @@ func (i *Incarnation) Status() Status {
 	return s
 }
 
-// Gone is closed when the incarnation serves no more calls: it failed, or it is
-// being closed.
+// Gone is closed when the incarnation serves no more calls and its tools are
+// removed: it failed, or it is being closed.
 func (i *Incarnation) Gone() <-chan struct{} { return i.gone }
 
 // closeGrace is how long Close is polite, whatever its context says.
@@ -215,6 +217,7 @@ func (i *Incarnation) leave() {
 	i.stopStart(errClosing)
 	i.enter(Draining, nil)
 	i.removeTools()
+	i.leaveOnce.Do(func() { close(i.gone) })
 }
 
 // lost notes that the process or its connection is gone. It ends the calls;
@@ -232,7 +235,7 @@ func (i *Incarnation) lost(reason error) {
 	}
 	if i.enter(Failed, reason) {
 		i.logs.out.Error("plugin failed", "reason", reason)
-		i.removeTools()
+		i.leave()
 		i.life.Cancel(reason)
 	}
 }
@@ -245,9 +248,6 @@ func (i *Incarnation) enter(s State, failure error) bool {
 	if from == Failed || s.order() <= from.order() {
 		i.mu.Unlock()
 		return false
-	}
-	if s.order() >= Draining.order() && from.order() < Draining.order() {
-		close(i.gone)
 	}
 	if s == Failed {
 		i.failure = failure

@@ -182,7 +182,9 @@ func (i *Incarnation) spawned(running *sandbox.Process) error {
 	watching := i.life.Go("watch", func(life context.Context) error {
 		select {
 		case <-running.Exited():
-			i.lost(errors.New(i.exited()))
+			if exit := i.exited(); exit != "" {
+				i.lost(errors.New(exit))
+			}
 		case <-life.Done():
 		}
 		return nil

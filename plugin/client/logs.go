@@ -185,5 +185,9 @@ func (l *logs) lastWords() string {
 	return strings.TrimSpace(lines.CleanText(tail))
 }
 
-// settle waits a moment for the last lines of a process that has ended.
-const settle = 250 * time.Millisecond
+// What is waited for so that an error can say more: the end of a process when
+// something else went wrong, and its last lines when it has ended.
+const (
+	exitPatience  = 500 * time.Millisecond
+	wordsPatience = time.Second
+)

@@ -215,12 +215,12 @@ func (i *Incarnation) exited() string {
 	}
 	select {
 	case <-running.Exited():
-	case <-time.After(settle):
+	case <-time.After(exitPatience):
 		return ""
 	}
 	select {
 	case <-i.proc.drained:
-	case <-time.After(settle):
+	case <-time.After(wordsPatience):
 	}
 	if i.proc.wasKilled() {
 		return "" // that it ended explains nothing

@@ -92,13 +92,11 @@ func many(ctx context.Context, loc sdk.Location) error {
 			b, err := io.ReadAll(os.Stdin)
 			return string(b), err
 		}),
-		"say":   sdk.New("Say", func(_ context.Context, _ sdk.Call, in sayIn) (bool, error) { return true, say(loc, in) }),
-		"end":   sdk.New("End", end),
-		"leave": sdk.New("Leave", leave),
-		"wait":  sdk.New("Wait", wait),
-		"stop": sdk.New("Stop", func(context.Context, sdk.Call, struct{}) (bool, error) {
-			return true, syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		}),
+		"say":      sdk.New("Say", func(_ context.Context, _ sdk.Call, in sayIn) (bool, error) { return true, say(loc, in) }),
+		"end":      sdk.New("End", end),
+		"leave":    sdk.New("Leave", leave),
+		"wait":     sdk.New("Wait", wait),
+		"stop":     sdk.New("Stop", func(context.Context, sdk.Call, struct{}) (bool, error) { return true, stop() }),
 		"fail":     sdk.New("Fail", func(_ context.Context, _ sdk.Call, in echoIn) (bool, error) { return false, sdk.Failure(in.Text) }),
 		"error":    sdk.New("Error", func(_ context.Context, _ sdk.Call, in echoIn) (bool, error) { return false, errors.New(in.Text) }),
 		"progress": sdk.New("Progress", progress),

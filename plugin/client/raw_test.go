@@ -35,6 +35,7 @@ import (
 func serveRaw(kind string) {
 	handshake := wire.Handshake()
 	versions := map[int]plugin.PluginSet{wire.ProtocolVersion: {wire.PluginName: &rawPlugin{kind: kind}}}
+	protocolOutput = os.Stdout
 	server := func(options []grpc.ServerOption) *grpc.Server {
 		return grpc.NewServer(append(options, wire.ServerOptions()...)...)
 	}
@@ -55,10 +56,15 @@ func serveRaw(kind string) {
 	os.Exit(0)
 }
 
+// protocolOutput is the standard output before go-plugin puts its own there.
+var protocolOutput *os.File
+
 type rpcPlugin struct{}
 
-func (rpcPlugin) Server(*plugin.MuxBroker) (any, error)              { return &struct{}{}, nil }
-func (rpcPlugin) Client(*plugin.MuxBroker, *rpc.Client) (any, error) { return nil, errors.New("not here") }
+func (rpcPlugin) Server(*plugin.MuxBroker) (any, error) { return &struct{}{}, nil }
+func (rpcPlugin) Client(*plugin.MuxBroker, *rpc.Client) (any, error) {
+	return nil, errors.New("not here")
+}
 
 type rawPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
@@ -122,6 +128,11 @@ func (s *rawServer) Activate(ctx context.Context, r *pluginv1.ActivateRequest) (
 	s.mu.Unlock()
 	if err := attach(conn); err != nil {
 		return nil, err
+	}
+	if s.kind == "raw-prints" {
+		fmt.Fprint(os.Stdout, "to std")
+		fmt.Fprint(os.Stdout, "out and to stderr\n")
+		fmt.Fprint(os.Stderr, "no end of line")
 	}
 	if s.kind == "raw-leaves-in-activate" {
 		_ = conn.Close()
@@ -264,6 +275,12 @@ func (s *rawServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStream
 			_ = stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Progress{
 				Progress: &pluginv1.Progress{Done: float64(n), Message: strings.Repeat("\x1b", 4<<10)},
 			}})
+		}
+	case "print":
+		for range 1024 {
+			if _, err := protocolOutput.WriteString(argument); err != nil {
+				return err
+			}
 		}
 	case "disconnect":
 		_ = conn.Close()
