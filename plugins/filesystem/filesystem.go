@@ -7,10 +7,13 @@
 // permitted is what is used (law 39), whatever the path refers to by then:
 //
 //	tool  action  resources    what "always" would save (law 34)
-//	read  read    the file     the file
+//	read  read    the path     the path
 //	list  list    the path     the path, and all that is below it
 //	glob  glob    the pattern  *
 //	grep  grep    the pattern  *
+//
+// A path that leads through a link is asked for in both spellings: a link to a
+// file is no way around a rule about that file.
 //
 // A file that is saved is saved by its name alone. Since a list is judged entry
 // by entry, an approval that did not reach below the directory would show
@@ -119,9 +122,15 @@ func search(action, pattern string) func(*sdk.Root) sdk.PermissionRequest {
 	}
 }
 
-// itself is the pattern of a rule that matches a path, and nothing beyond what
+// themselves are the patterns of rules that match paths, and nothing beyond what
 // the language of rules makes unavoidable.
-func itself(path string) string { return strings.ReplaceAll(path, "*", "?") }
+func themselves(paths []string) []string {
+	patterns := make([]string, len(paths))
+	for i, path := range paths {
+		patterns[i] = strings.ReplaceAll(path, "*", "?")
+	}
+	return patterns
+}
 
 // checkPattern refuses a pattern before anybody is asked about it.
 func checkPattern(name, pattern string) error {

@@ -34,12 +34,7 @@ func (t tools) list(ctx context.Context, _ sdk.Call, in listInput) (listOutput, 
 		return listOutput{}, err
 	}
 	root, err := t.open(ctx, in.Path, func(root *sdk.Root) sdk.PermissionRequest {
-		path := root.Resource()
-		save := []string{itself(path), itself(path) + "/*"}
-		if path == "." {
-			save = []string{"*"}
-		}
-		return sdk.PermissionRequest{Action: "list", Resources: []string{path}, Save: save}
+		return sdk.PermissionRequest{Action: "list", Resources: root.Resources(), Save: andBelow(root.Resources())}
 	})
 	if err != nil {
 		return listOutput{}, err
@@ -56,6 +51,18 @@ func (t tools) list(ctx context.Context, _ sdk.Call, in listInput) (listOutput, 
 		out.Entries = append(out.Entries, entry{Path: e.Path, Kind: string(e.Kind), Size: e.Size, Target: e.Target})
 	}
 	return out, nil
+}
+
+// andBelow are the patterns that match directories and all that is below them.
+func andBelow(directories []string) []string {
+	var patterns []string
+	for _, pattern := range themselves(directories) {
+		if pattern == "." {
+			return []string{"*"}
+		}
+		patterns = append(patterns, pattern, pattern+"/*")
+	}
+	return patterns
 }
 
 func projectList(_ listInput, out listOutput) (listOutput, []sdk.Content) {

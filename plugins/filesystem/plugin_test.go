@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -279,6 +280,8 @@ func TestLaw33Requests(t *testing.T) {
 			return errors.New("not today")
 		},
 	})
+	link(t, p, "src", "link")
+	link(t, p, ".", "root")
 	for _, tt := range []struct {
 		tool, input string
 		want        sdk.PermissionRequest
@@ -291,6 +294,19 @@ func TestLaw33Requests(t *testing.T) {
 			"read", `{"path": "src/*.md"}`,
 			sdk.PermissionRequest{Action: "read", Resources: []string{"src/*.md"}, Save: []string{"src/?.md"}},
 		},
+		{ // law 39
+			"read", `{"path": "link/a.go"}`,
+			sdk.PermissionRequest{
+				Action: "read", Resources: []string{"link/a.go", "src/a.go"}, Save: []string{"link/a.go", "src/a.go"},
+			},
+		},
+		{
+			"list", `{"path": "link"}`,
+			sdk.PermissionRequest{
+				Action: "list", Resources: []string{"link", "src"}, Save: []string{"link", "link/*", "src", "src/*"},
+			},
+		},
+		{"list", `{"path": "root"}`, sdk.PermissionRequest{Action: "list", Resources: []string{"root", "."}, Save: []string{"*"}}},
 		{"list", `{}`, sdk.PermissionRequest{Action: "list", Resources: []string{"."}, Save: []string{"*"}}},
 		{
 			"list", `{"path": "src"}`,
@@ -319,6 +335,27 @@ func TestLaw33Requests(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A link is no way around a rule about what it leads to. Broken by hand: with the
+// path asked for as it was spelled alone.
+func TestLaw39LinkIsNoWayAround(t *testing.T) {
+	p := sdktest.Start(t, New(), sdktest.Options{
+		Files: map[string]string{".env": "TOKEN=1\n", "keys/id": "secret\n"},
+		Permission: func(r sdk.PermissionRequest) error {
+			if slices.ContainsFunc(r.Resources, func(path string) bool { return path == ".env" || path == "keys" }) {
+				return errors.New("a secret")
+			}
+			return nil
+		},
+	})
+	link(t, p, ".env", "notes")
+	link(t, p, "keys", "docs")
+	for _, tt := range [][2]string{{"read", `{"path": "notes"}`}, {"list", `{"path": "docs"}`}} {
+		if o := p.Call(tt[0], tt[1]); o.Status != "rejected" || len(o.Content) > 0 {
+			t.Errorf("%s %s: got %s, want rejected", tt[0], tt[1], o)
+		}
 	}
 }
 

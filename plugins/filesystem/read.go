@@ -41,7 +41,7 @@ func (t tools) read(ctx context.Context, _ sdk.Call, in readInput) (readOutput, 
 	}
 	root, err := t.open(ctx, in.Path, func(root *sdk.Root) sdk.PermissionRequest {
 		return sdk.PermissionRequest{
-			Action: "read", Resources: []string{root.Resource()}, Save: []string{itself(root.Resource())},
+			Action: "read", Resources: root.Resources(), Save: themselves(root.Resources()),
 		}
 	})
 	if err != nil {
