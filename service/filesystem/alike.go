@@ -35,8 +35,8 @@ func alike(name string) string {
 // in little (case A07). They are never opened instead. What list does not allow
 // is not named.
 func (f *FileSystem) suggest(ctx context.Context, gate Gate, err error) error {
-	var m *missing
-	if !errors.As(err, &m) || !errors.Is(err, unix.ENOENT) {
+	m, ok := errors.AsType[*missing](err)
+	if !ok || !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	similar, listed := f.similar(ctx, m.parent, m.name)

@@ -42,8 +42,7 @@ func errStale() error {
 // are no FileError, those of the gate and the context, stay as they are, except
 // the system's.
 func describe(spelled string, err error) error {
-	var known *service.FileError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*service.FileError](err); ok {
 		if known.Path != "" {
 			return err
 		}
@@ -51,8 +50,8 @@ func describe(spelled string, err error) error {
 		named.Path = spelled
 		return &named
 	}
-	var errno unix.Errno
-	if !errors.As(err, &errno) {
+	errno, ok := errors.AsType[unix.Errno](err)
+	if !ok {
 		return err
 	}
 	e := &service.FileError{Kind: service.FileIO, Path: spelled, Detail: "cannot be read: " + errno.Error()}
@@ -73,16 +72,16 @@ func describe(spelled string, err error) error {
 
 // notFound says which part of the path is missing, when it is not the last.
 func notFound(spelled string, err error) string {
-	var m *missing
-	if !errors.As(err, &m) || strings.HasSuffix(path.Clean(spelled), m.name) {
+	m, ok := errors.AsType[*missing](err)
+	if !ok || strings.HasSuffix(path.Clean(spelled), m.name) {
 		return "does not exist"
 	}
 	return fmt.Sprintf("does not exist: there is no %q in %q", m.name, m.parent)
 }
 
 func notDirectory(err error) string {
-	var m *missing
-	if !errors.As(err, &m) {
+	m, ok := errors.AsType[*missing](err)
+	if !ok {
 		return "is a file, not a directory"
 	}
 	return fmt.Sprintf("is not there: %q is a file, not a directory", m.parent)

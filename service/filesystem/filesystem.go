@@ -73,10 +73,11 @@ func (f *FileSystem) Close() error {
 	if !f.lease.end() {
 		return nil
 	}
+	var errs []error
 	for _, r := range f.open() {
-		r.Close()
+		errs = append(errs, r.Close())
 	}
-	return f.dir.Close()
+	return errors.Join(append(errs, f.dir.Close())...)
 }
 
 func (f *FileSystem) open() []*Root {

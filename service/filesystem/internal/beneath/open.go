@@ -31,7 +31,7 @@ const attempts = 16
 // O_NONBLOCK for what may be a pipe.
 func Open(dir int, path string, flags int) (fd int, err error) {
 	how := unix.OpenHow{
-		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), //nolint:gosec // flags are never negative
+		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	}
 	if outside(path) {
@@ -73,7 +73,7 @@ func openStepwise(dir int, path string, flags int) (int, error) {
 		}
 		fd, err := openat(at, name, step|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 		if at != dir {
-			unix.Close(at)
+			Close(at)
 		}
 		if err != nil || !more {
 			return fd, err
@@ -112,7 +112,7 @@ func Lstat(dir int, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	defer unix.Close(fd)
+	defer Close(fd)
 	return Stat(fd)
 }
 
@@ -138,7 +138,7 @@ func Readlink(dir int, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(fd)
+	defer Close(fd)
 	return ReadlinkName(fd, "")
 }
 
@@ -155,8 +155,9 @@ func ReadlinkName(dir int, name string) (string, error) {
 	}
 }
 
-// Close closes a descriptor that Open gave.
-func Close(fd int) { unix.Close(fd) }
+// Close closes a descriptor that Open gave. What was only read from has nothing to
+// report.
+func Close(fd int) { _ = unix.Close(fd) }
 
 func info(st *unix.Stat_t) Info {
 	i := Info{Size: st.Size, dev: uint64(st.Dev), ino: st.Ino} //nolint:unconvert // its width depends on the machine

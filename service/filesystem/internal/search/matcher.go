@@ -13,6 +13,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -85,7 +86,7 @@ func bad(format string, args ...any) error {
 
 func badExpression(pattern string, err error) error {
 	reason := err.Error()
-	if e := (*syntax.Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*syntax.Error](err); ok {
 		reason = fmt.Sprintf("%s in %q", e.Code, e.Expr)
 	}
 	return bad("pattern %q is no regular expression (RE2 syntax): %s; to find it as it stands, ask for it as literal text", pattern, reason)
@@ -100,12 +101,7 @@ func hasLineBreak(re *syntax.Regexp) bool {
 	if re.Op == syntax.OpLiteral {
 		return strings.ContainsRune(string(re.Rune), '\n')
 	}
-	for _, sub := range re.Sub {
-		if hasLineBreak(sub) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(re.Sub, hasLineBreak)
 }
 
 // needleOf makes the needle of an expression, and says whether it is exact.
