@@ -128,6 +128,7 @@ func toolhost() house {
 				why: "an example imports plugin/sdk only: it is what a stranger would copy",
 			},
 			{packages: []string{"internal/layering"}, only: []string{}, why: "it reads the others as text"},
+			{packages: []string{"internal/bench"}, only: []string{}, why: "it holds nothing but tests"},
 		},
 
 		libraries: []library{
