@@ -34,6 +34,9 @@ type link struct {
 // belongs to the incarnation's scope. When ctx is over before the plugin is
 // ready, the process is ended, which is all that stops go-plugin.
 func (i *Incarnation) launch(ctx context.Context) (*link, error) {
+	if err := checkLength(i.host.RunDir); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(i.host.RunDir, "p")
 	if err != nil {
 		return nil, fmt.Errorf("private directory: %w", err)

@@ -25,7 +25,11 @@ func runPlugin(kind string, args []string) {
 		return
 	}
 	if activate, ok := sdkPlugins[kind]; ok {
-		sdk.Serve(sdk.Plugin{Name: kind, Version: "1", Activate: activate, Drain: drains[kind], Settings: settings(args)})
+		p := sdk.Plugin{Name: kind, Version: "1", Activate: activate, Drain: drains[kind], Settings: settings(args)}
+		if kind == "needs-permission" {
+			p.Needs = []sdk.Service{sdk.Permissions}
+		}
+		sdk.Serve(p)
 	}
 	serveRaw(kind)
 }
@@ -40,11 +44,13 @@ func settings(args []string) any {
 
 // sdkPlugins are made with the SDK, by kind.
 var sdkPlugins = map[string]func(context.Context, sdk.Location) error{
-	"many":          many,
-	"drain-hangs":   many,
-	"drain-stops":   many,
-	"drain-fails":   many,
-	"activate-fail": func(context.Context, sdk.Location) error { return errors.New("no\x1b[2J weather\ntoday") },
+	"many":             many,
+	"needs-permission": many,
+	"files":            files,
+	"drain-hangs":      many,
+	"drain-stops":      many,
+	"drain-fails":      many,
+	"activate-fail":    func(context.Context, sdk.Location) error { return errors.New("no\x1b[2J weather\ntoday") },
 	"activate-panic": func(context.Context, sdk.Location) error {
 		panic("no weather")
 	},
@@ -127,6 +133,32 @@ func many(ctx context.Context, loc sdk.Location) error {
 func stop() error {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	select {}
+}
+
+// files is a plugin that reads.
+func files(ctx context.Context, loc sdk.Location) error {
+	fs, err := loc.FileSystem()
+	if err != nil {
+		return err
+	}
+	if root, err := fs.ResolveRoot(ctx, "."); err != nil || root.Kind() != sdk.Directory {
+		return fmt.Errorf("the root during activation: %w", err)
+	}
+	read := func(ctx context.Context, path string) (string, error) {
+		root, err := fs.ResolveRoot(ctx, path)
+		if err != nil {
+			return "", sdk.ToFailure(err)
+		}
+		page, err := root.Read(ctx, sdk.ReadQuery{})
+		return page.Text, errors.Join(err, root.Close(ctx))
+	}
+	_, err = loc.Tools.Register(ctx, sdk.Tools{
+		"read": sdk.New("Read", func(ctx context.Context, _ sdk.Call, in echoIn) (string, error) { return read(ctx, in.Text) }),
+		"read-later": sdk.New("Read", func(_ context.Context, _ sdk.Call, in echoIn) (string, error) {
+			return read(context.Background(), in.Text)
+		}),
+	})
+	return err
 }
 
 type echoIn struct {

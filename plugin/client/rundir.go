@@ -36,9 +36,9 @@ func OpenRunDir(owner *scope.Scope) (string, error) {
 			problems = append(problems, err.Error())
 			continue
 		}
-		if len(dir)+len(socketSuffix) > maxSocketPath {
+		if err := checkLength(dir); err != nil {
 			_ = os.Remove(dir)
-			problems = append(problems, fmt.Sprintf("%s: a socket in it would have a path of over %d bytes", base, maxSocketPath))
+			problems = append(problems, err.Error())
 			continue
 		}
 		if err := owner.Defer("run directory "+dir, func(context.Context) error { return removeAll(dir) }); err != nil {
@@ -48,6 +48,15 @@ func OpenRunDir(owner *scope.Scope) (string, error) {
 	}
 	return "", fmt.Errorf("no directory for the plugins' sockets: set TMPDIR to a short path that can be written (%s)",
 		strings.Join(problems, "; "))
+}
+
+// checkLength is because the system says of a path that is too long no more than
+// that an argument is invalid, and says it to the plugin.
+func checkLength(dir string) error {
+	if len(dir)+len(socketSuffix) > maxSocketPath {
+		return fmt.Errorf("%s: a socket in it would have a path of over %d bytes", dir, maxSocketPath)
+	}
+	return nil
 }
 
 // removeAll removes a directory in which a plugin may have written, and checks
