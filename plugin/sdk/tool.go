@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -158,8 +157,8 @@ func typed[In any](
 		return Tool{err: err}
 	}
 	return Dynamic(d, func(ctx context.Context, call Call, input json.RawMessage) (Result, error) {
-		var in In
-		if err := decode(input, &in); err != nil {
+		in, err := decodeInput[In](input)
+		if err != nil {
 			return Result{}, fmt.Errorf("decode input: %w", err)
 		}
 		return run(ctx, call, in)
@@ -181,19 +180,6 @@ func checkObject[In any]() error {
 	}
 	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 		return fmt.Errorf("the input type %s is neither a struct nor a map: a model sends an object", t)
-	}
-	return nil
-}
-
-// decode keeps every digit of a number that goes into an interface.
-func decode(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
 	}
 	return nil
 }
