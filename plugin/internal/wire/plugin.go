@@ -225,13 +225,17 @@ func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(t
 // cut bounds the text of an error from the other side.
 func cut(s string) string { return cutAt(s, maxErrorText) }
 
-// cutAt bounds a text and makes it fit for a message.
+// cutAt bounds a text and makes it fit for a message. What was cut is not cut
+// again on the other side.
 func cutAt(s string, most int) string {
+	s = text(s)
 	if len(s) <= most {
-		return text(s)
+		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	const mark = " …"
+	end := most - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return text(s[:most]) + " …"
+	return s[:end] + mark
 }
