@@ -152,7 +152,7 @@ func (s *Scope) ended(place *list.Element, g *item, err error) {
 
 // stoppedAsAsked reports whether err says no more than that ctx was cancelled.
 func stoppedAsAsked(ctx context.Context, err error) bool {
-	if _, panicked := err.(*PanicError); panicked || ctx.Err() == nil {
+	if _, panicked := err.(*PanicError); panicked || ctx.Err() == nil { //nolint:errorlint // only a panic of this goroutine counts
 		return false
 	}
 	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))

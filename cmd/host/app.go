@@ -42,7 +42,7 @@ type app struct {
 // run runs the command line and gives the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, state: state.New(state.Options{})}
-	defer a.state.Close()
+	defer func() { _ = a.state.Close() }()
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)

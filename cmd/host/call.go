@@ -70,8 +70,7 @@ func (a *app) call(ctx context.Context, capture *registry.Capture, name string, 
 	settlement, err := capture.Call(ctx, registry.Request{
 		Identity: madeIdentity(), Name: name, Input: input, Deadline: a.timeout,
 	})
-	var interruption *tool.Interruption
-	if errors.As(err, &interruption) {
+	if interruption, ok := errors.AsType[*tool.Interruption](err); ok {
 		return a.printInterruption(interruption)
 	}
 	if err != nil {

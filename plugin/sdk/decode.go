@@ -15,12 +15,11 @@ import (
 func decodeInput[In any](input json.RawMessage) (In, error) {
 	var in, again In
 	err := decode(input, &in)
-	if !errors.As(err, new(*json.UnmarshalTypeError)) {
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
 		return in, err
 	}
 	err = decode(wholeNumbers(input), &again)
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return again, Failure(fmt.Sprintf("input %s: the %s is not one that fits: give a %s", mismatch.Field, mismatch.Value, mismatch.Type))
 	}
 	return again, err

@@ -9,21 +9,33 @@ import (
 	"github.com/toolhost/toolhost/tool"
 )
 
-// What a filesystem is asked, and what it answers. The types and their bounds are
-// documented in package service.
+// The questions and answers of a filesystem. Package service documents the fields
+// and their bounds.
 type (
-	ReadQuery  = service.ReadQuery
-	Page       = service.Page
-	ListQuery  = service.ListQuery
-	Listing    = service.Listing
-	Entry      = service.Entry
-	GlobQuery  = service.GlobQuery
+	// ReadQuery asks for a page of a file.
+	ReadQuery = service.ReadQuery
+	// Page is a part of a text file.
+	Page = service.Page
+	// ListQuery asks for the entries below a directory.
+	ListQuery = service.ListQuery
+	// Listing is what is below a directory.
+	Listing = service.Listing
+	// Entry is a name in a directory.
+	Entry = service.Entry
+	// GlobQuery asks for the files whose path matches a pattern.
+	GlobQuery = service.GlobQuery
+	// GlobResult is the files that match.
 	GlobResult = service.GlobResult
-	GrepQuery  = service.GrepQuery
+	// GrepQuery asks for the lines that match a pattern.
+	GrepQuery = service.GrepQuery
+	// GrepResult is the lines that match.
 	GrepResult = service.GrepResult
-	Match      = service.Match
-	Skipped    = service.Skipped
-	FileKind   = service.FileKind
+	// Match is a line that matches.
+	Match = service.Match
+	// Skipped counts what an answer leaves out.
+	Skipped = service.Skipped
+	// FileKind is what a name refers to.
+	FileKind = service.FileKind
 )
 
 // The kinds of files.
