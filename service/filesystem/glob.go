@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"context"
-	"path"
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/glob"
@@ -49,7 +48,7 @@ func (r *Root) glob(ctx context.Context, query service.GlobQuery) (service.GlobR
 		case len(result.Paths) == limit:
 			result.Truncated = true
 		default:
-			result.Paths = append(result.Paths, path.Join(r.info.Resource, f.Path))
+			result.Paths = append(result.Paths, under(r.info.Resource, f.Path))
 		}
 		return !result.Truncated
 	})

@@ -3,7 +3,6 @@ package filesystem
 import (
 	"bytes"
 	"context"
-	"path"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -124,7 +123,7 @@ func (g *grep) run(ctx context.Context, include *glob.Pattern) error {
 			skip(&g.result.Skipped, f.Reason)
 			return true
 		}
-		return g.add(path.Join(g.root.info.Resource, f.Path), f.Result)
+		return g.add(under(g.root.info.Resource, f.Path), f.Result)
 	})
 }
 

@@ -3,7 +3,6 @@ package filesystem
 import (
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 
@@ -79,14 +78,14 @@ func (l *lister) list(ctx context.Context, dir string, rules *ignore.Level, dept
 	}
 	slices.SortFunc(names, func(a, b beneath.Entry) int { return strings.Compare(a.Name, b.Name) })
 	if depth > 1 {
-		place := strings.TrimPrefix(path.Join(l.root.info.Resolved, dir)+"/", "./")
+		place := strings.TrimPrefix(under(l.root.info.Resolved, dir)+"/", "./")
 		rules = rules.Enter(place, walk.ReadIgnoreFiles(ctx, fd, names))
 	}
 	for _, n := range names {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		below := path.Join(dir, n.Name)
+		below := under(dir, n.Name)
 		if !l.add(fd, n, below) {
 			continue
 		}
@@ -121,7 +120,7 @@ func (l *lister) add(fd int, n beneath.Entry, below string) bool {
 		l.listing.Skipped.Denied++
 		return false
 	}
-	e := service.Entry{Path: path.Join(l.root.info.Resource, below), Kind: n.Kind}
+	e := service.Entry{Path: under(l.root.info.Resource, below), Kind: n.Kind}
 	switch n.Kind {
 	case service.RegularFile:
 		info, err := beneath.LstatName(fd, n.Name)
@@ -149,7 +148,7 @@ func (l *lister) enters(name, below string, rules *ignore.Level) bool {
 	if walk.VersionControl(name) && !l.versionControl {
 		return false
 	}
-	if rules.Match(path.Join(l.root.info.Resolved, below), true) == ignore.Ignored {
+	if rules.Match(under(l.root.info.Resolved, below), true) == ignore.Ignored {
 		l.listing.Skipped.Ignored++
 		return false
 	}

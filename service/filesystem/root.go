@@ -3,7 +3,6 @@ package filesystem
 import (
 	"context"
 	"os"
-	"path"
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
@@ -127,10 +126,22 @@ func (r *Root) spellings() []string {
 
 // allows judges what lies at a path below the handle, in both of its spellings.
 func (r *Root) allows(action, below string) bool {
-	if !r.gate.Allows(action, path.Join(r.info.Resource, below)) {
+	if !r.gate.Allows(action, under(r.info.Resource, below)) {
 		return false
 	}
-	return r.info.Resource == r.info.Resolved || r.gate.Allows(action, path.Join(r.info.Resolved, below))
+	return r.info.Resource == r.info.Resolved || r.gate.Allows(action, under(r.info.Resolved, below))
+}
+
+// under is a clean path below a clean path; it is path.Join, which would clean
+// both again for each file.
+func under(dir, below string) string {
+	switch {
+	case dir == ".":
+		return below
+	case below == ".":
+		return dir
+	}
+	return dir + "/" + below
 }
 
 // mustBe refuses a handle of the other kind.
