@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,8 +19,8 @@ import (
 // child of that. All hold the program's output. It says ready when there are the three of them.
 const daemons = `("$SELF" __session /bin/sh -c 'sleep 1000 & echo ready; exec sleep 1000' &); exec sleep 1000`
 
-// Seen to fail with PR_SET_CHILD_SUBREAPER left out (the daemons live on), and with the reaper returning when the program
-// has ended.
+// Seen to fail with PR_SET_CHILD_SUBREAPER left out, with the reaper returning when the program has ended (the daemons live
+// on), and without endChildren (the reaper waits for ever).
 func TestLaw41NothingOutlivesTheProgram(t *testing.T) {
 	p := plant(t, reaperRole, daemons)
 	p.wantLine("ready")
@@ -39,8 +40,7 @@ func TestLaw41NothingOutlivesTheProgram(t *testing.T) {
 	p.kill()
 }
 
-// Seen to fail as the one above, and with Kill leaving the reaper's lifeline open (it then takes until it works by hand, and
-// the orphans' zombies are not the reaper's).
+// Seen to fail as the one above.
 func TestLaw41NothingOutlivesKill(t *testing.T) {
 	p := plant(t, reaperRole, daemons)
 	p.wantLine("ready")
@@ -66,6 +66,17 @@ func wantReaped(t *testing.T, pids []int) {
 	}
 }
 
+// The lifeline alone ends the tree. Seen to fail with endSignals not closing over.
+func TestLaw41LifelineEndsTheTree(t *testing.T) {
+	p := plant(t, reaperRole, daemons)
+	p.wantLine("ready")
+	if err := p.pipes.holdReaper.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the tree", p.Gone())
+	p.wantNone()
+}
+
 // What the weaker method ends, and what it misses: the reason why there is a reaper.
 func TestGroupMissesASessionOfItsOwn(t *testing.T) {
 	for _, end := range []string{"exit", "kill"} {
@@ -89,9 +100,9 @@ func TestGroupMissesASessionOfItsOwn(t *testing.T) {
 	wantNoChildren(t)
 }
 
-// Seen to fail with the goroutine of endSignals that watches the lifeline left out, for all where the program is stopped or
-// the parent-death signal is blocked; see the table.
+// Lifeline and parent-death signal stand in for each other, except that a stopped reaper only hears the signal.
 func TestLaw41HostKilled(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		script string
@@ -103,7 +114,7 @@ func TestLaw41HostKilled(t *testing.T) {
 		{"busy", "echo ready; while :; do :; done", false},
 		{"ignores the end of its input", "echo ready; cat; exec sleep 1000", false},
 		{"stopped program", "echo ready; kill -STOP $$", false},
-		// Seen to fail with SIGTERM for the parent-death signal of the reaper.
+		// Seen to fail without the parent-death signal of the reaper, and with SIGTERM for it.
 		{"stopped reaper", daemons, true},
 	}
 	for _, test := range tests {
@@ -120,6 +131,21 @@ func TestLaw41HostKilled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// When the reaper is killed too, nobody is left to look for anything, but the program itself ends. Seen to fail with its
+// parent-death signal left out.
+func TestLaw41HostAndReaperKilled(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, reaperRole, "trap '' TERM HUP; echo ready; while :; do :; done")
+	stop(t, h.cmd.Process.Pid)
+	if err := syscall.Kill(h.top, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	h.kill(t)
+	eventually(t, 2*time.Second, "no process of the tree is left", func() bool {
+		return len(marked(h.mark)) == 0 && !lives(h.top)
+	})
 }
 
 // The program has its own parent-death signal. What it started is left to itself without a reaper.
@@ -203,13 +229,17 @@ func TestReaperKilled(t *testing.T) {
 	}
 }
 
-// Seen to fail with endChildren killing no groups, or with it killing only once.
+// Seen to fail without endChildren.
 func TestLaw41ForkStorms(t *testing.T) {
 	tests := []struct{ name, script string }{
 		{"many", `i=0; while [ $i -lt 50 ]; do sleep 1000 & i=$((i+1)); done; echo ready; exec sleep 1000`},
 		{"without end", `i=0; while :; do sleep 0.05 & i=$((i+1)); [ $i = 20 ] && echo ready; done`},
 		{"without end, orphaned", `echo ready; while :; do (sleep 0.05 &); done`},
+		{"the last of a chain, in a session of its own",
+			`"$SELF" __session /bin/sh -c 'c() { c & exit; }; echo ready; c & exec sleep 1000' & exec sleep 1000`},
 		{"the last of a chain", `c() { c & exit; }; echo ready; c & exec sleep 1000`},
+		{"without end, from a session of its own",
+			`"$SELF" __session /bin/sh -c 'storm() { while :; do (:) & (:) & done; }; echo ready; storm & storm & storm & storm' & exec sleep 1000`},
 		{"a chain of sessions", `echo ready; "$SELF" __comet; exec sleep 1000`},
 	}
 	for _, test := range tests {
@@ -228,7 +258,32 @@ func TestLaw41ForkStorms(t *testing.T) {
 	}
 }
 
-// Seen to fail with closeOurs leaving one pipe open, with the reaper not waited for, and with the thread kept locked.
+// Seen to fail with hasten starting its pause anew each time.
+func TestHastenPutsNothingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, before := range []time.Duration{0, lastPause} {
+			r := &reaper{}
+			if before > 0 {
+				r.lookIn(before)
+			}
+			begin, looks := time.Now(), 0
+			for time.Since(begin) < 10*firstPause {
+				r.hasten() // a child was reaped
+				select {
+				case <-r.retry:
+					looks++
+					r.lookIn(2 * r.pause)
+				case <-time.After(firstPause / 10):
+				}
+			}
+			if looks < 8 {
+				t.Errorf("%d looks in the time of ten", looks)
+			}
+		}
+	})
+}
+
+// Seen to fail with closeOurs leaving one pipe open, and with the reaper not waited for.
 func TestLaw41BackToTheBaseline(t *testing.T) {
 	owner := newOwner(t)
 	round := func(role string, i int) {
@@ -291,8 +346,10 @@ func wantNoChildren(t *testing.T) {
 }
 
 // Whatever the tree does, Kill returns within two seconds, and nothing is left. Seen to fail with awaitGone waiting without
-// a timer (deaf reapers), and with SIGCONT left out (the stopped reaper has to be killed by hand, and its exit is lost).
+// a timer, with killByHand leaving the tree or the reaper alone, and with Kill sending no SIGCONT (the stopped reaper has to
+// be killed by hand, and the exit is lost).
 func TestLaw42BoundedKill(t *testing.T) {
+	t.Parallel()
 	killed := Exit{Code: -1, Signal: "killed"}
 	lost := Exit{Code: -1, Lost: true}
 	tests := []struct {
@@ -341,8 +398,45 @@ func wantBounded(t *testing.T, begin time.Time) {
 	}
 }
 
+// Seen to fail with awaitGone not looking at the context.
+func TestLaw42Patience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const after = reaperPatience - hurriedReaper/2
+		tests := []struct {
+			name            string
+			cancelled, gone time.Duration // when that happens, if it does
+			want            time.Duration
+			wantGone        bool
+		}{
+			{"nothing happens", 0, 0, reaperPatience, false},
+			{"gone", 0, after, after, true},
+			{"cancelled first", 1, 0, 1 + hurriedReaper, false},
+			{"cancelled late", after, 0, reaperPatience, false},
+			{"cancelled, gone", 1, 1 + hurriedReaper/2, 1 + hurriedReaper/2, true},
+			{"cancelled, gone too late", 1, after, 1 + hurriedReaper, false},
+		}
+		for _, test := range tests {
+			p := &Process{gone: make(chan struct{})}
+			ctx, cancel := context.WithCancel(t.Context())
+			if test.cancelled > 0 {
+				time.AfterFunc(test.cancelled, cancel)
+			}
+			if test.gone > 0 {
+				time.AfterFunc(test.gone, func() { close(p.gone) })
+			}
+			begin := time.Now()
+			gone := p.awaitGone(ctx, reaperPatience)
+			if took := time.Since(begin); took != test.want || gone != test.wantGone {
+				t.Errorf("%s: %v after %v, want %v after %v", test.name, gone, took, test.wantGone, test.want)
+			}
+			cancel()
+		}
+	})
+}
+
 // When the context is over there is less patience with the reaper, but the tree is ended all the same.
 func TestLaw42KillInAHurry(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{reaperRole, groupRole, deafRole} {
 		t.Run(strings.TrimPrefix(role, "__"), func(t *testing.T) {
 			t.Parallel()
@@ -361,6 +455,7 @@ func TestLaw42KillInAHurry(t *testing.T) {
 }
 
 func TestKillConcurrentlyAndAgain(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{reaperRole, groupRole, deafRole} {
 		for _, when := range []string{"before the exit", "at the exit", "after the exit"} {
 			if role == deafRole && when != "before the exit" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,11 +16,11 @@ import (
 
 // What [Process.Kill] waits for, two seconds in all.
 const (
-	reaperPatience = 800 * time.Millisecond // for the reaper, or for the program where there is none
+	reaperPatience = 500 * time.Millisecond // for the reaper, or for the program where there is none
 	hurriedReaper  = 200 * time.Millisecond // for it once the context is over
-	handPatience   = 500 * time.Millisecond // for what is killed by hand
+	handPatience   = 900 * time.Millisecond // for what is killed by hand, while the reaper goes on as it can
 	lastPatience   = 600 * time.Millisecond // for the reaper that was killed then, and for the sweep after it
-	sweepPatience  = 400 * time.Millisecond // for the sweep alone
+	sweepPatience  = 300 * time.Millisecond // for the sweep alone
 )
 
 // A Process is a running program with its tree. Its owner reads Stdout and Stderr, and calls Kill at last, also after the
@@ -40,7 +41,8 @@ type Process struct {
 	gone   chan struct{} // closed when the whole tree ended
 	proven bool          // nothing is left of the tree; set before gone is closed
 
-	emptied atomic.Bool // Kill found nothing left below a reaper that did not answer
+	byHand  sync.Once   // around killByHand, for which one of several callers of Kill is enough
+	emptied atomic.Bool // it found nothing left below a reaper that did not answer
 }
 
 // Start runs spec in a tree of its own, with what its environment and its directory say and an open, empty standard input
@@ -177,7 +179,7 @@ func (p *Process) Kill(ctx context.Context) error {
 	if p.awaitGone(ctx, reaperPatience) {
 		return p.verdict()
 	}
-	p.killByHand()
+	p.byHand.Do(p.killByHand)
 	if p.awaitGone(context.Background(), lastPatience) {
 		return p.verdict()
 	}

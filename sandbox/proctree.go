@@ -58,13 +58,20 @@ func processes() []process {
 	return out
 }
 
-// processOf looks at one process. It is not ok when there is none.
+// processOf looks at one process. It is not ok when there is none. Ending a large tree means looking at all processes again
+// and again, so the file is read without the care that package os takes of files in general.
 func processOf(pid int) (process, bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return process{}, false
 	}
-	p, ok := parseStat(stat)
+	defer unix.Close(fd) //nolint:errcheck // it was only read from
+	var line [1024]byte  // twice what fifty numbers and a name can take
+	n, err := unix.Read(fd, line[:])
+	if err != nil {
+		return process{}, false
+	}
+	p, ok := parseStat(line[:n])
 	return p, ok && p.pid == pid
 }
 
@@ -75,8 +82,15 @@ func parseStat(stat []byte) (process, bool) {
 	if open < 0 || end < open {
 		return process{}, false
 	}
-	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 18 || len(fields[0]) != 1 {
+	var fields [18][]byte // from the state to the number of threads
+	i := 0
+	for field := range bytes.FieldsSeq(stat[end+1:]) {
+		if fields[i] = field; i == len(fields)-1 {
+			break
+		}
+		i++
+	}
+	if len(fields[0]) != 1 {
 		return process{}, false
 	}
 	p := process{state: fields[0][0]}

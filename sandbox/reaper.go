@@ -29,11 +29,10 @@ const (
 	lastPause  = 100 * time.Millisecond
 )
 
-// reaperEnvironment is the reaper's own environment. It does nearly nothing, so the Go runtime needs one processor and no
-// collection of what the packages of the host binary allocated when they were initialised; the limit is for safety.
-func reaperEnvironment() []string {
-	return []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=64MiB"}
-}
+// reaperEnvironment is the reaper's own environment. One processor saves it a thread and a twentieth of its memory, but only
+// when the runtime starts with it. Measured and left out, as without effect: no garbage collection, and a poller in place of
+// the thread that reads the lifeline.
+func reaperEnvironment() []string { return []string{"GOMAXPROCS=1"} }
 
 // Main is the reaper: it runs the program that args name and returns when no process is left below it. It returns the exit
 // status for os.Exit: 0, or not when there was no program to run. A host binary calls it first thing in main when it is
@@ -47,7 +46,7 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "the reaper is started by the host, in a session of its own and with a program to run")
 		return 2
 	}
-	r := &reaper{report: os.NewFile(reportFile, "report"), retry: time.NewTimer(time.Hour)}
+	r := &reaper{report: os.NewFile(reportFile, "report")}
 	if err := keepPrivate(); err != nil {
 		return r.fail(reportUnfit, err)
 	}
@@ -70,7 +69,7 @@ func Main(args []string) int {
 		case <-end:
 			end = nil
 			r.end()
-		case <-r.retry.C:
+		case <-r.retry:
 			r.endChildren()
 		}
 	}
@@ -126,10 +125,10 @@ func endSignals(host int) <-chan struct{} {
 // A reaper is the state of [Main].
 type reaper struct {
 	report  *os.File
-	program int         // its pid; 0 once it was reaped
-	ending  bool        // the tree is to end
-	retry   *time.Timer // fires when descendants are to be looked for; not before ending
-	pause   time.Duration
+	program int              // its pid; 0 once it was reaped
+	retry   <-chan time.Time // when descendants are looked for next; nil until the tree is to end
+	due     time.Time        // the same as a time
+	pause   time.Duration    // until then, from the last look
 }
 
 func (r *reaper) say(word string, number int) {
@@ -167,9 +166,10 @@ func (r *reaper) start(args, env []string) error {
 	return nil
 }
 
-// reap takes in every child that has ended, and reports whether there is any child left. With the program, the tree ends.
+// reap takes in the children that have ended, and reports whether there is any child left. With the program, the tree ends.
 func (r *reaper) reap() (left bool) {
-	for {
+	// A tree that forks faster than it is reaped must not keep its end from coming.
+	for r.retry == nil || time.Now().Before(r.due) {
 		// Look first and reap later: a group that is to be killed is named by the id of one that was not reaped.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
@@ -189,24 +189,31 @@ func (r *reaper) reap() (left bool) {
 			r.program = 0
 			r.say(reportExited, int(status))
 		}
-		if r.ending {
+		if r.retry != nil {
 			r.hasten()
 		}
 	}
+	return true
 }
 
 // end begins the end of the tree: the program and its group at one stroke, and soon whatever that leaves.
 func (r *reaper) end() {
-	r.ending = true
 	if r.program != 0 {
 		_ = syscall.Kill(-r.program, syscall.SIGKILL)
 	}
 	r.hasten()
 }
 
+// hasten has descendants looked for soon, since a child that was reaped may have left some. It never puts that off: a tree
+// whose children end all the time would not be ended.
 func (r *reaper) hasten() {
-	r.pause = firstPause
-	r.retry.Reset(r.pause)
+	if r.retry == nil || r.pause > firstPause {
+		r.lookIn(firstPause)
+	}
+}
+
+func (r *reaper) lookIn(pause time.Duration) {
+	r.pause, r.due, r.retry = pause, time.Now().Add(pause), time.After(pause)
 }
 
 // endChildren ends the processes right below, each with its group, so that one that forks without end is caught. Deeper ones
@@ -223,6 +230,5 @@ func (r *reaper) endChildren() {
 			_ = syscall.Kill(-p.group, syscall.SIGKILL)
 		}
 	}
-	r.pause = min(2*r.pause, lastPause)
-	r.retry.Reset(r.pause)
+	r.lookIn(min(2*r.pause, lastPause))
 }
