@@ -17,8 +17,9 @@ import (
 
 // Grep gives the lines that match the pattern, of the file, or of the files below
 // the directory; see [service.GrepQuery]. A file that was named is searched
-// whatever Include and the ignore files say. The gate is asked for the pattern;
-// files that it does not allow to be read are counted and left out. Errors are
+// whatever Include and the ignore files say. The gate is asked for the pattern,
+// and for reading a file that was named; other files that it does not allow to be
+// read are counted and left out. Errors are
 // [*service.FileError]s, those of the gate, or the context's cause, which ends
 // the search at once.
 //
@@ -108,6 +109,10 @@ type finding struct {
 
 func (g *grep) run(ctx context.Context, include *glob.Pattern) error {
 	if g.root.info.Kind == service.RegularFile {
+		// To search a file that was named is to read it.
+		if err := g.root.gate.Permit(ctx, service.ActionRead, g.root.spellings()...); err != nil {
+			return err
+		}
 		f := finding{outcome: denied}
 		if g.root.allows(service.ActionRead, ".") {
 			f = g.search(ctx, int(g.root.file.Fd()))

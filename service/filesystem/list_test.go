@@ -123,6 +123,7 @@ func TestLaw32ServicesAskThemselves(t *testing.T) {
 		{"alias", func(r *Root) error { _, err := r.List(t.Context(), service.ListQuery{}); return err }, []string{"list alias", "list dir"}},
 		{"alias", func(r *Root) error { _, err := r.Glob(t.Context(), service.GlobQuery{Pattern: "*.x"}); return err }, []string{"glob *.x"}},
 		{"alias", func(r *Root) error { _, err := r.Grep(t.Context(), service.GrepQuery{Pattern: "a.b"}); return err }, []string{"grep a.b"}},
+		{"alias/f", func(r *Root) error { _, err := r.Grep(t.Context(), service.GrepQuery{Pattern: "x"}); return err }, []string{"grep x", "read alias/f", "read dir/f"}},
 	} {
 		gate := &rules{}
 		if err := tt.do(resolve(t, open(t, root), gate, tt.path)); err != nil {
