@@ -57,7 +57,6 @@ func TestCallSizes(t *testing.T) {
 			t.Errorf("%d bytes came as %d, %v", n, len(r.Output)-2, err)
 		}
 	}
-	wantIn(t, b.failsWith(tool.KindInternal, "big", fmt.Sprintf(`{"bytes":%d}`, wire.MaxOutput)), "at most 67108864 may be sent")
 	_, err := b.call(context.Background(), "length", `{"text":"`+strings.Repeat("x", wire.MaxInput)+`"}`)
 	wantKind(t, tool.KindInvalidInput, err)
 	if got := value[string](b, "echo", `{"text":"still here"}`); got != "still here" {
@@ -210,7 +209,6 @@ func TestNonsenseOnTheWire(t *testing.T) {
 		{"wrong-size", "announced an answer of 11 bytes and sent 10"},
 		{"no-message", "cannot be read"},
 		{"pieces-and-whole", "pieces of an answer and then another one whole"},
-		{"endless", "is over 67108864 bytes"},
 		{"large-message", "ResourceExhausted"},
 		{"errored", "\uFFFD[2Jeee"},
 	}
@@ -241,7 +239,7 @@ func TestProgressIsThrottled(t *testing.T) {
 	for kind, name := range map[string]string{"many": "progress", "raw-calls": "raw"} {
 		b := newBench(t)
 		b.start(kind)
-		input := map[string]string{"many": `{"times":20000}`, "raw-calls": `"flood"`}[kind]
+		input := map[string]string{"many": `{"times":3000}`, "raw-calls": `"flood"`}[kind]
 		var reports []tool.Progress
 		start := time.Now()
 		_, err := b.callWith(context.Background(), name, tool.Call{
@@ -253,7 +251,7 @@ func TestProgressIsThrottled(t *testing.T) {
 		if most := 22 + 20*int(1+time.Since(start)/time.Second); len(reports) > most {
 			t.Errorf("%s: %d reports, at most %d", kind, len(reports), most)
 		}
-		if last := reports[len(reports)-1]; last.Done < 19999 || strings.Contains(last.Message, "\x1b") || len(last.Message) > 5<<10 {
+		if last := reports[len(reports)-1]; last.Done < 2999 || strings.Contains(last.Message, "\x1b") || len(last.Message) > 5<<10 {
 			t.Errorf("%s: the last report is %+v", kind, last)
 		}
 	}

@@ -35,8 +35,8 @@ func TestEnvironment(t *testing.T) {
 	if info, err := os.Stat(tmp); err != nil || !strings.HasPrefix(tmp, b.host.RunDir+"/") || info.Mode().Perm() != 0o700 {
 		t.Errorf("TMPDIR = %s, %v, %v, want a directory of its own", tmp, info, err)
 	}
-	child := strings.Fields(value[shellOut](b, "shell", `{"text":"env"}`).Out)
-	for _, entry := range child {
+	child := strings.FieldsSeq(value[shellOut](b, "shell", `{"text":"env"}`).Out)
+	for entry := range child {
 		name, _, _ := strings.Cut(entry, "=")
 		if !slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_"}, name) && !slices.Contains(got, entry) {
 			t.Errorf("a child of the plugin sees %s", entry)

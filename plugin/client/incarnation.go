@@ -14,13 +14,15 @@ import (
 	"github.com/toolhost/toolhost/scope"
 )
 
-// Bounds of closing. The first three are spent by a plugin that does not heed
-// anything; with the ending of its tree they stay under five seconds (law 42).
+// Bounds of closing. A plugin that heeds nothing spends the first two, one that
+// answers and then does not end the first three; with the ending of its tree that
+// is under five seconds (law 42). The others are for what is not the plugin's.
 const (
 	callGrace     = 300 * time.Millisecond // for calls that were cancelled
 	drainGrace    = time.Second            // for the plugin's own clean-up
 	endGrace      = time.Second            // for the process to end by itself
 	callbackGrace = time.Second            // for services that were cancelled
+	clientGrace   = 2 * time.Second        // for go-plugin, when the tree has ended
 )
 
 // Incarnation is one process of a plugin, from its start to its end. All its

@@ -22,11 +22,11 @@ import (
 // Breakage seen: without closing the connections that go-plugin forgets, a
 // plugin that ends right after its handshake costs goroutines each time.
 func TestLaw41NothingIsLeft(t *testing.T) {
-	rounds := 24
+	rounds := 18
 	if n, err := strconv.Atoi(os.Getenv("TOOLHOST_ROUNDS")); err == nil {
 		rounds = n
 	} else if testing.Short() {
-		rounds = 8
+		rounds = 6
 	}
 	b := newBench(t)
 	spec := func(kind string, args ...string) client.Spec {

@@ -129,7 +129,7 @@ func (i *Incarnation) ownClient(client *plugin.Client) error {
 		case <-i.endClient():
 			i.proc.flush()
 			return nil
-		case <-time.After(endGrace):
+		case <-time.After(clientGrace):
 			return errors.New("go-plugin did not let go of the process")
 		}
 	})

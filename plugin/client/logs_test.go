@@ -56,8 +56,8 @@ func TestLogService(t *testing.T) {
 	value[bool](b, "say", `{"where":"log","text":"plugin=other\u001b[2J"}`)
 	eventually(t, "the record", func() bool { return strings.Contains(b.logged(), "plugin=other") })
 	wantIn(t, b.logged(), `plugin=many said.key="plugin=other`)
-	value[bool](b, "say", `{"where":"log","times":20000,"text":"`+strings.Repeat("x", 1000)+`"}`)
-	value[bool](b, "say", `{"where":"log","text":"`+strings.Repeat("y", 10<<20)+`"}`)
+	value[bool](b, "say", `{"where":"log","times":5000,"text":"`+strings.Repeat("x", 1000)+`"}`)
+	value[bool](b, "say", `{"where":"log","text":"`+strings.Repeat("y", 1<<20)+`"}`)
 	if got := value[string](b, "echo", `{"text":"I serve"}`); got != "I serve" {
 		t.Errorf("echo = %q", got)
 	}

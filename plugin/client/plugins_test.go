@@ -116,7 +116,7 @@ func many(ctx context.Context, loc sdk.Location) error {
 		}),
 		"later": sdk.New("Later", func(ctx context.Context, _ sdk.Call, in echoIn) (string, error) {
 			tools := sdk.Tools{}
-			for _, name := range strings.Fields(in.Text) {
+			for name := range strings.FieldsSeq(in.Text) {
 				tools[name] = sdk.New("Later", echo)
 			}
 			r, err := loc.Tools.Register(ctx, tools)

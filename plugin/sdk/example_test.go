@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,7 +175,7 @@ func (t *exampleTB) TempDir() string {
 }
 
 func (t *exampleTB) end() {
-	for n := len(t.cleanups) - 1; n >= 0; n-- {
-		t.cleanups[n]()
+	for _, cleanup := range slices.Backward(t.cleanups) {
+		cleanup()
 	}
 }

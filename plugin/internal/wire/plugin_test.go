@@ -275,6 +275,22 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// The pieces of an answer are bounded, each of them and all together.
+func TestAnswerIsBounded(t *testing.T) {
+	chunk := func(n int) *pluginv1.ExecuteResponse {
+		return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Chunk{Chunk: make([]byte, n)}}
+	}
+	var a answer
+	for n := range MaxOutput / MaxChunk {
+		if _, over, err := a.take(chunk(MaxChunk)); over || err != nil {
+			t.Fatalf("piece %d: over: %t, %v", n, over, err)
+		}
+	}
+	if _, over, err := a.take(chunk(1)); !over || err == nil || !strings.Contains(err.Error(), "is over 67108864 bytes") {
+		t.Errorf("one byte too many: over: %t, %v", over, err)
+	}
+}
+
 // No sequence of events that a plugin can send breaks the host, makes it hold more
 // than it may, or counts as success without being complete.
 func FuzzAnswer(f *testing.F) {
