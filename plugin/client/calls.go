@@ -131,14 +131,11 @@ func (i *Incarnation) callError(ctx context.Context, call tool.Call, err error) 
 	if remote, ok := errors.AsType[*wire.RemoteError](err); ok {
 		return i.operational(tool.KindInternal, call, said(remote))
 	}
-	code := status.Code(err)
-	if deadline, ok := ctx.Deadline(); ok && code == codes.DeadlineExceeded && time.Until(deadline) < deadlineSlack {
-		<-ctx.Done() // the plugin keeps the deadline too, and its clock is ahead
-	}
+	awaitDeadline(ctx, err)
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errOver) {
 		return context.Cause(ctx)
 	}
-	if code == codes.Unavailable && i.conns.broken() {
+	if status.Code(err) == codes.Unavailable && i.conns.broken() {
 		i.disconnected()
 	}
 	exit := i.exited()
@@ -154,8 +151,19 @@ func (i *Incarnation) callError(ctx context.Context, call tool.Call, err error) 
 	}
 }
 
-// deadlineSlack is how far the clocks of host and plugin may be apart.
+// deadlineSlack is how far the timers of host and plugin may be apart.
 const deadlineSlack = 100 * time.Millisecond
+
+// awaitDeadline lets the host's timer catch up with the plugin's. Both keep the
+// deadline of ctx, and the plugin's end of it may come back first.
+func awaitDeadline(ctx context.Context, err error) {
+	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Canceled {
+		return
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < deadlineSlack {
+		<-ctx.Done()
+	}
+}
 
 func (i *Incarnation) operational(kind tool.Kind, call tool.Call, err error) error {
 	return &tool.Error{

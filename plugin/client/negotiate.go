@@ -162,6 +162,7 @@ func (i *Incarnation) explain(ctx context.Context, err error) error {
 			return problem
 		}
 	}
+	awaitDeadline(ctx, err)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errLate):
 		return i.late()

@@ -84,8 +84,8 @@ func TestStartIsBounded(t *testing.T) {
 		client.Activating:  "its Activate has not returned",
 	}
 	for state, plugins := range map[client.State][][]string{
-		client.Starting:    {{"silent"}, {"stopped"}, {"announces", "stops"}, {"announces", "hangs"}},
-		client.Negotiating: {{"raw-describe-hangs"}, {"raw-describe-stops"}},
+		client.Starting:    {{"silent"}, {"stopped"}},
+		client.Negotiating: {{"announces", "stops"}, {"announces", "hangs"}, {"raw-describe-hangs"}, {"raw-describe-stops"}},
 		client.Activating:  {{"activate-hangs"}, {"activate-stops"}},
 	} {
 		for _, args := range plugins {
