@@ -202,7 +202,7 @@ func (i *Incarnation) spawned(running *sandbox.Process) error {
 			case <-ctx.Done():
 			}
 		}
-		return running.Kill(ctx)
+		return i.proc.end(ctx, running)
 	}))
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
 
@@ -71,10 +72,10 @@ func (p *process) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.reading.Store(2)
 	p.mu.Lock()
 	p.running = running
 	p.mu.Unlock()
-	p.reading.Store(2)
 	err = errors.Join(
 		p.read("standard output", func() { p.readStdout(running.Stdout) }),
 		p.read("standard error", func() { p.logs.readStderr(running.Stderr) }),
@@ -174,6 +175,25 @@ func (p *process) Kill(ctx context.Context) error {
 	p.mu.Unlock()
 	if running == nil {
 		return nil
+	}
+	return p.end(ctx, running)
+}
+
+// end ends the whole tree. Of a process that has ended by itself, or is about to,
+// the last words are read before: ending the tree closes the pipes.
+func (p *process) end(ctx context.Context, running *sandbox.Process) error {
+	ended := p.reading.Load() < 2
+	select {
+	case <-running.Exited():
+		ended = true
+	default:
+	}
+	if ended {
+		select {
+		case <-p.drained:
+		case <-time.After(wordsPatience):
+		case <-ctx.Done():
+		}
 	}
 	return running.Kill(ctx)
 }
