@@ -66,6 +66,7 @@ func openSides(tb testing.TB, size int) *sides {
 }
 
 func (s *sides) full() error      { return s.host.call("echo_outside", s.input) }
+func (s *sides) unread() error    { return s.host.call("raw_outside", s.input) }
 func (s *sides) asking() error    { return s.host.call("ask_outside", s.input) }
 func (s *sides) unary() error     { return s.plain.unary(s.input) }
 func (s *sides) unaryTLS() error  { return s.tls.unary(s.input) }
@@ -95,8 +96,9 @@ func measureConcurrent(tb testing.TB, n size, t *table) {
 func measureLarge(tb testing.TB, n size, t *table) {
 	s := openSides(tb, 64<<10)
 	figures := interleave((n.rounds+1)/2,
-		inTurn(tb, n.calls, s.full), inTurn(tb, n.calls, s.unary), inTurn(tb, n.calls, s.unaryTLS),
+		inTurn(tb, n.calls, s.full), inTurn(tb, n.calls, s.unary), inTurn(tb, n.calls, s.unaryTLS), inTurn(tb, n.calls, s.unread),
 	)
+	t.add(largeRaw, figures[3], figures[1])
 	t.add(large, figures[0], figures[1])
 	t.add(largeTLS, figures[0], figures[2])
 }

@@ -45,7 +45,19 @@ func queryOf(tb testing.TB, size int) json.RawMessage {
 	return nil
 }
 
-// echoPlugin is a plugin as an author writes it.
+// querySchema describes it, for a tool that has no types.
+const querySchema = `{
+	"type": "object",
+	"properties": {
+		"path": {"type": "string"}, "offset": {"type": "integer"}, "limit": {"type": "integer"},
+		"mode": {"type": "string"}, "follow": {"type": "boolean"}
+	},
+	"required": ["path", "offset", "limit", "mode", "follow"],
+	"additionalProperties": false
+}`
+
+// echoPlugin is a plugin as an author writes it. Its tools answer with their input: decoded and encoded again, after a
+// permission was asked for, and as the bytes that it came in.
 func echoPlugin() sdk.Plugin {
 	return sdk.Plugin{Name: "echo", Version: "1", Needs: []sdk.Service{sdk.Permissions}, Activate: func(ctx context.Context, loc sdk.Location) error {
 		permissions, err := loc.Permission()
@@ -58,6 +70,11 @@ func echoPlugin() sdk.Plugin {
 			}, sdk.NoEffect),
 			"ask_" + loc.Plugin: sdk.New("Asks before it answers", func(ctx context.Context, call sdk.Call, in query) (query, error) {
 				return in, permissions.Assert(ctx, sdk.PermissionRequest{Action: call.Tool, Resources: []string{"*"}})
+			}, sdk.NoEffect),
+			"raw_" + loc.Plugin: sdk.Dynamic(sdk.Declaration{
+				Description: "Answers with its input, unread", Input: json.RawMessage(querySchema), Output: json.RawMessage(querySchema),
+			}, func(_ context.Context, _ sdk.Call, in json.RawMessage) (sdk.Result, error) {
+				return sdk.Result{Output: in}, nil
 			}, sdk.NoEffect),
 		})
 		return err
