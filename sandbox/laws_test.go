@@ -364,7 +364,7 @@ func TestLaw42BoundedKill(t *testing.T) {
 		{"stopped reaper", reaperRole, daemons, func(p *tree) []int { return []int{p.Top()} }, killed},
 		{"all stopped", reaperRole, daemons, func(p *tree) []int { return append(marked(p.mark), p.Top()) }, killed},
 		{"deaf reaper, all stopped", deafRole, daemons, func(p *tree) []int { return append(marked(p.mark), p.Top()) }, lost},
-		{"deaf reaper, storm", deafRole, "echo ready; while :; do sleep 0.05 & done", nil, lost},
+		{"deaf reaper, forking", deafRole, "echo ready; while :; do sleep 0.1 & sleep 0.01; done", nil, lost},
 		{"group, ignores signals", groupRole, "trap '' TERM HUP INT CONT; echo ready; while :; do sleep 0.1; done", nil, killed},
 		{"group, stopped", groupRole, "sleep 1000 & echo ready; exec sleep 1000", func(p *tree) []int { return marked(p.mark) }, killed},
 		{"group, storm", groupRole, "echo ready; while :; do sleep 0.05 & done", nil, killed},

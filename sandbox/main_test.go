@@ -187,7 +187,7 @@ func newMark(t testing.TB) string {
 	mark := "TREE=" + rand.Text()
 	t.Cleanup(func() {
 		for _, pid := range marked(mark) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killIf(pid, func(p process) bool { return carries(p, mark) })
 		}
 	})
 	return mark
@@ -206,12 +206,17 @@ func environment(t testing.TB, mark string) []string {
 func marked(mark string) []int {
 	var pids []int
 	for _, p := range processes() {
-		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
-		if err == nil && bytes.Contains(environ, []byte(mark)) {
+		if carries(p, mark) {
 			pids = append(pids, p.pid)
 		}
 	}
 	return pids
+}
+
+// carries is false for one that has ended, since its environment is gone.
+func carries(p process, mark string) bool {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+	return err == nil && bytes.Contains(environ, []byte(mark))
 }
 
 // line is the next line that the program prints.
