@@ -317,7 +317,7 @@ func TestLaw41BackToTheBaseline(t *testing.T) {
 		workers.Go(func() {
 			for i := range 20 {
 				role := reaperRole
-				if (worker+i)%2 == 0 {
+				if (worker+i)%3 != 0 {
 					role = groupRole
 				}
 				round(role, i)

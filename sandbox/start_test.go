@@ -98,7 +98,6 @@ func TestStartErrors(t *testing.T) {
 			"is neither a program for this machine nor a script with a #! line"},
 		{"no interpreter", Spec{Path: write("script", "#! /no/such/python -u\n", 0o755)}, os.ErrNotExist,
 			"its interpreter /no/such/python does not exist"},
-		{"open for writing", Spec{Path: busy(t, dir+"/busy")}, syscall.ETXTBSY, "is open for writing, close it first"},
 		{"too many arguments", Spec{Path: "/bin/sh", Args: []string{strings.Repeat("x", 1<<20)}}, syscall.E2BIG,
 			"argument list too long"},
 		{"missing directory", Spec{Path: "/bin/sh", Dir: dir + "/none"}, os.ErrNotExist,
@@ -151,14 +150,6 @@ func loaderless(t *testing.T) (program string, ok bool) {
 	}
 	program = strings.Replace(string(shell), "/ld-", "/no-", 1)
 	return program, program != string(shell)
-}
-
-// busy makes a program that is open for writing until the test ends.
-func busy(t *testing.T, path string) string {
-	t.Helper()
-	file := openProgram(t, path)
-	t.Cleanup(func() { file.Close() })
-	return path
 }
 
 // openProgram writes a program that exits with 4, and does not close it.
@@ -237,6 +228,22 @@ func TestStartOfWhatIsStillOpen(t *testing.T) {
 			t.Errorf("exit status %d, want 4", got)
 		}
 	})
+}
+
+func TestStartOfWhatStaysOpen(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{reaperRole, groupRole} {
+		t.Run(strings.TrimPrefix(role, "__"), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "program")
+			defer openProgram(t, path).Close()
+			_, err := Start(t.Context(), newOwner(t), launcher(role), Spec{Path: path})
+			want := fmt.Sprintf("start %s: is open for writing, close it first", path)
+			if !errors.Is(err, syscall.ETXTBSY) || err.Error() != want {
+				t.Errorf("Start = %v, want %s", err, want)
+			}
+		})
+	}
 }
 
 func TestEnvironment(t *testing.T) {
