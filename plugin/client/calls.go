@@ -200,9 +200,6 @@ func (i *Incarnation) drain(ctx context.Context) error {
 	defer cancel()
 	if err := i.plugin.Drain(ctx); err != nil {
 		i.logs.warn("the plugin did not finish when it was asked to", "error", said(err).Error())
-		i.mu.Lock()
-		i.unheeding = ctx.Err() != nil
-		i.mu.Unlock()
 	}
 	return nil
 }

@@ -92,6 +92,9 @@ func TestCaseF01CrashSaysWhy(t *testing.T) {
 			}
 			story := wantKind(t, tt.kind, err)
 			wantIn(t, story, append(tt.want, "plugin many: tool plugin/end: ")...)
+			if strings.Contains(story, "panic: ") && strings.Contains(story, "came before") {
+				t.Error("the story of a panic begins before it")
+			}
 			if strings.Contains(story, "very-secret") {
 				t.Error("a passed variable is in the error")
 			}

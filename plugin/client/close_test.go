@@ -79,6 +79,9 @@ func TestLaw42BoundedClose(t *testing.T) {
 			if s := i.Status(); s.State != client.Closed {
 				t.Errorf("status = %+v, want closed", s)
 			}
+			if tt.name == "is in a call" {
+				wantIn(t, b.logged(), "the wait was cancelled")
+			}
 			if tt.kind != "drain-fails" && strings.Contains(b.logged(), "level=ERROR") {
 				t.Error("closing is logged as an error")
 			}
@@ -143,6 +146,14 @@ func TestClosingTheScopeCloses(t *testing.T) {
 	if s := i.Status().State; s != client.Closed {
 		t.Errorf("state = %s, want closed", s)
 	}
+}
+
+// A plugin that heeds ends by itself: it is asked to, and not killed.
+func TestPoliteEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.close(b.start("raw-calls"))
+	wantIn(t, b.logged(), "served to the end")
 }
 
 // A tree is ended without a reaper as well, as far as the process group reaches.

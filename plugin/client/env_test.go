@@ -1,10 +1,15 @@
 package client_test
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/toolhost/toolhost/plugin/internal/wire"
 )
 
 // A plugin sees what is on the list and what was passed through, and nothing of
@@ -69,6 +74,11 @@ func TestOutput(t *testing.T) {
 		value[bool](b, "say", `{"where":"`+where+`","text":"1|1|tcp|printed to `+where+`\n"}`)
 		eventually(t, "the line of "+where, func() bool { return strings.Contains(b.logged(), "printed to "+where) })
 	}
+	for line := range strings.Lines(b.logged()) {
+		if strings.Contains(line, "printed to") && strings.Contains(line, "stream=stdout") {
+			t.Errorf("it was printed where the protocol belongs: %s", line)
+		}
+	}
 	value[bool](b, "say", `{"where":"stdout","times":64,"text":"`+strings.Repeat("x", 16<<10)+`"}`) // 1 MiB and no end of line
 	value[bool](b, "say", `{"where":"fd1","times":64,"text":"`+strings.Repeat("x\\n", 8<<10)+`"}`)
 	if got := value[string](b, "echo", `{"text":"still here"}`); got != "still here" {
@@ -87,6 +97,47 @@ func TestOutputOfARawPlugin(t *testing.T) {
 	eventually(t, "the line", func() bool { return strings.Contains(b.logged(), "to stdout and to stderr") })
 	b.close(i)
 	wantIn(t, b.logged(), "no end of line")
+}
+
+// When the lifeline is closed the process ends by itself, whoever else looks
+// after it.
+func TestLifeline(t *testing.T) {
+	t.Parallel()
+	handshake := wire.Handshake()
+	plugin := exec.Command("/proc/self/exe", "__plugin", "many")
+	plugin.Env = []string{handshake.MagicCookieKey + "=" + handshake.MagicCookieValue, "PLUGIN_PROTOCOL_VERSIONS=1", "TMPDIR=" + t.TempDir()}
+	stdin, err := plugin.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := plugin.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plugin.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); !strings.HasPrefix(line, "1|1|unix|") {
+		t.Errorf("handshake = %q, %v", line, err)
+	}
+	stdin.Close()
+	kill := time.AfterFunc(patience, func() { _ = plugin.Process.Kill() })
+	if err := plugin.Wait(); err == nil || !kill.Stop() {
+		t.Errorf("it ended with %v, want by itself with a status", err)
+	}
+}
+
+// A process that no host started says what it is.
+func TestServeByHand(t *testing.T) {
+	t.Parallel()
+	for cookie, want := range map[string]string{"": "is a plugin of toolhost and does nothing by itself", "toolhost.plugin.v99": "many is incompatible: it has toolhost.plugin.v1, the host needs toolhost.plugin.v99"} {
+		plugin := exec.Command("/proc/self/exe", "__plugin", "many")
+		plugin.Env = []string{"TOOLHOST_PLUGIN=" + cookie}
+		out, err := plugin.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("with the cookie %q: %v, %s", cookie, err, out)
+		}
+	}
 }
 
 // The log's reader may go: a plugin that logs all the while does not die of it,

@@ -14,9 +14,9 @@ import (
 	"github.com/toolhost/toolhost/scope"
 )
 
-// Bounds of closing. A plugin that heeds nothing spends the first two, one that
-// answers and then does not end the first three; with the ending of its tree that
-// is under five seconds (law 42). The others are for what is not the plugin's.
+// Bounds of closing. A plugin that heeds nothing spends the first three; with the
+// ending of its tree that is under five seconds (law 42). The others are for what
+// is not the plugin's.
 const (
 	callGrace     = 300 * time.Millisecond // for calls that were cancelled
 	drainGrace    = time.Second            // for the plugin's own clean-up
@@ -49,7 +49,6 @@ type Incarnation struct {
 	failure    error       // under mu: why it failed
 	ready      bool        // under mu: it was once
 	attached   bool        // under mu: its session is open, or was
-	unheeding  bool        // under mu: it did not answer when it was asked to finish
 	plugin     wire.Plugin // under mu; set once negotiated
 	broker     *broker.Broker
 	registered map[uint64]registration // under mu: by number
@@ -172,11 +171,11 @@ func (i *Incarnation) becomeReady() error {
 	return nil
 }
 
-// heeds reports whether the plugin may be expected to end when it is asked to.
-func (i *Incarnation) heeds() bool {
+// wasReady reports whether the plugin may be expected to end when it is asked to.
+func (i *Incarnation) wasReady() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.ready && !i.unheeding
+	return i.ready
 }
 
 var errClosing = errors.New("it was closed while it started")

@@ -194,7 +194,7 @@ func (i *Incarnation) spawned(running *sandbox.Process) error {
 	})
 	return errors.Join(watching, i.life.Defer("process", func(ctx context.Context) error {
 		// Asked politely, a plugin ends by itself.
-		if i.heeds() {
+		if i.wasReady() {
 			_ = i.endClient()
 			select {
 			case <-running.Exited():

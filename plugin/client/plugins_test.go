@@ -233,7 +233,10 @@ func end(ctx context.Context, _ sdk.Call, in endIn) (bool, error) {
 			return false, err
 		}
 	}
-	fmt.Fprintln(os.NewFile(2, "stderr"), "about to end")
+	for range 100 {
+		fmt.Fprintln(os.Stderr, strings.Repeat("much that came before ", 5))
+	}
+	fmt.Fprintln(os.Stderr, "about to end")
 	switch in.How {
 	case "panic":
 		panic("boom")

@@ -50,6 +50,7 @@ func serveRaw(kind string) {
 		server = nil
 	}
 	plugin.Serve(&plugin.ServeConfig{HandshakeConfig: handshake, VersionedPlugins: versions, GRPCServer: server})
+	_, _ = os.NewFile(2, "stderr").WriteString("served to the end\n")
 	if kind == "raw-stays" {
 		select {}
 	}

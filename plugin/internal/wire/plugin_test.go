@@ -309,6 +309,7 @@ func FuzzAnswer(f *testing.F) {
 	chunk := &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Chunk{Chunk: data}}
 	add(&pluginv1.ExecuteResponse{})
 	add(chunk, &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_CompletedInChunks{CompletedInChunks: &pluginv1.CompletedInChunks{Size: int64(len(data))}}})
+	add(chunk, &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_CompletedInChunks{CompletedInChunks: &pluginv1.CompletedInChunks{Size: int64(len(data)) + 1}}})
 	add(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Progress{Progress: &pluginv1.Progress{Done: 1, Message: "m"}}},
 		&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Failed{Failed: &pluginv1.Failed{Message: "m"}}})
 	add(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Errored{Errored: &pluginv1.Errored{Message: "m", Panicked: true}}})
