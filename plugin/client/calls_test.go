@@ -51,7 +51,7 @@ func TestCallSizes(t *testing.T) {
 		t.Errorf("10 MiB arrived as %d bytes", got)
 	}
 	overhead := 2 + 1 + 3 // quotes, and the tag and length of the field
-	for _, n := range []int{0, 1, wire.MaxChunk - overhead - 1, wire.MaxChunk - overhead, wire.MaxChunk - overhead + 1, wire.MaxChunk, 2*wire.MaxChunk - overhead, 2 * wire.MaxChunk, 10 << 20} {
+	for _, n := range []int{0, 1, wire.MaxChunk, wire.MaxWhole - overhead - 1, wire.MaxWhole - overhead, wire.MaxWhole - overhead + 1, wire.MaxWhole, wire.MaxWhole + wire.MaxChunk - overhead, 10 << 20} {
 		r, err := b.call(context.Background(), "big", fmt.Sprintf(`{"bytes":%d}`, n))
 		if err != nil || len(r.Output) != n+2 {
 			t.Errorf("%d bytes came as %d, %v", n, len(r.Output)-2, err)

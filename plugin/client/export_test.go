@@ -8,6 +8,16 @@ func (i *Incarnation) CloseOutput() error {
 	return errors.Join(running.Stdout.Close(), running.Stderr.Close())
 }
 
+// Connections notes the connections of go-plugin.
+type Connections = connections
+
+// Close and Broken are what an incarnation does with them.
+func (c *connections) Close()       { c.close() }
+func (c *connections) Broken() bool { return c.broken() }
+
+// Note is the interceptor.
+var Note = (*connections).note
+
 // Exported for the tests.
 var (
 	DialPeer  = dialPeer

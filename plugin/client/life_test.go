@@ -3,7 +3,9 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,16 +13,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/plugin/internal/wire"
 )
 
 // Nothing grows with openings and closings (law 41, case F07), however they end:
 // asked, killed, failed, with children that make sessions of their own. The
 // number of rounds is that of TOOLHOST_ROUNDS.
-//
-// Breakage seen: without closing the connections that go-plugin forgets, a
-// plugin that ends right after its handshake costs goroutines each time.
 func TestLaw41NothingIsLeft(t *testing.T) {
 	rounds := 18
 	if n, err := strconv.Atoi(os.Getenv("TOOLHOST_ROUNDS")); err == nil {
@@ -76,6 +81,60 @@ func TestLaw41NothingIsLeft(t *testing.T) {
 		return after.same(before) || t.Failed()
 	})
 	t.Logf("after %d rounds: %+v", rounds, after)
+}
+
+// A plugin that is killed at any moment of its start is told to have ended, with
+// the signal, and not by what a library met then.
+func TestKilledDuringStart(t *testing.T) {
+	t.Parallel()
+	for n := range 16 {
+		b := newBench(t)
+		go func() {
+			for len(marked(b.mark)) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Duration(n) * 4 * time.Millisecond)
+			for _, pid := range marked(b.mark) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}()
+		i, err := client.Start(context.Background(), b.scope, b.host, b.spec("many"))
+		if err == nil { // it was ready before
+			<-i.Gone()
+			wantIn(t, i.Status().Reason, "ended: signal: killed")
+			continue
+		}
+		wantIn(t, err.Error(), "ended: signal: killed")
+	}
+}
+
+// When a plugin ends between its handshake and the first call, go-plugin forgets
+// to close the connection that it just made, and makes and forgets another one in
+// its Kill. So we note what there is.
+func TestForgottenConnections(t *testing.T) {
+	t.Parallel()
+	var noted client.Connections
+	conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return nil, errors.New("it is gone") }),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, m string, s grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+			return client.Note(&noted, ctx, d, c, m, s, o...)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if noted.Broken() {
+		t.Error("none is broken before there is one")
+	}
+	if err := wire.NewSession(conn).Attach(t.Context(), func() {}); err == nil {
+		t.Error("the session opened")
+	}
+	if !noted.Broken() {
+		t.Error("the connection is not noted as broken")
+	}
+	noted.Close()
+	if state := conn.GetState(); state != connectivity.Shutdown {
+		t.Errorf("the connection is %s, want closed", state)
+	}
 }
 
 // stock is what a host holds.

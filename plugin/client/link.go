@@ -49,7 +49,10 @@ func (i *Incarnation) launch(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	i.proc = newProcess(i.life, i.spec.Name, i.logs)
-	config := i.clientConfig(ctx, dir, command)
+	config, err := i.clientConfig(ctx, dir, command)
+	if err != nil {
+		return nil, err
+	}
 	client := plugin.NewClient(config)
 	if err := i.ownClient(client); err != nil {
 		return nil, err
@@ -76,13 +79,17 @@ func (i *Incarnation) launch(ctx context.Context) (*link, error) {
 }
 
 // clientConfig is made anew for each incarnation, because go-plugin changes it.
-func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []string) *plugin.ClientConfig {
+func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []string) (*plugin.ClientConfig, error) {
+	identity, certificate, err := newIdentity()
+	if err != nil {
+		return nil, err
+	}
 	return &plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {wire.PluginName: &hostSide{}}},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
 			i.proc.prepare(socketDir, func() (*sandbox.Process, error) {
-				env, err := environment(dir, i.spec.Env, cmd.Env)
+				env, err := environment(dir, i.spec.Env, append(cmd.Env, "PLUGIN_CLIENT_CERT="+string(certificate)))
 				if err != nil {
 					return nil, err
 				}
@@ -93,7 +100,7 @@ func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []st
 			return i.proc, nil
 		},
 		SkipHostEnv:      true,
-		AutoMTLS:         true,
+		TLSConfig:        identity,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		StartTimeout:     time.Hour, // the incarnation has a bound of its own
 		GRPCDialOptions: append(wire.DialOptions(),
@@ -103,7 +110,7 @@ func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []st
 		Stderr:           io.Discard,
 		SyncStdout:       i.proc.printed[0],
 		SyncStderr:       i.proc.printed[1],
-	}
+	}, nil
 }
 
 // ownClient runs go-plugin's Kill where it cannot hold anything up: it may wait

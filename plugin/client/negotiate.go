@@ -163,16 +163,20 @@ func (i *Incarnation) explain(ctx context.Context, err error) error {
 		}
 	}
 	awaitDeadline(ctx, err)
+	if ctx.Err() == nil {
+		// Waiting for the end of the process may be what ends ctx.
+		if exit := i.exited(); exit != "" {
+			return errors.New(exit)
+		}
+	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errLate):
 		return i.late()
 	case cause != nil:
 		return cause
+	default:
+		return said(err)
 	}
-	if exit := i.exited(); exit != "" {
-		return errors.New(exit)
-	}
-	return said(err)
 }
 
 // late says what a plugin has not done in time, and what to look for.

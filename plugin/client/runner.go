@@ -182,7 +182,10 @@ func (p *process) Kill(ctx context.Context) error {
 // end ends the whole tree. Of a process that has ended by itself, or is about to,
 // the last words are read before: ending the tree closes the pipes.
 func (p *process) end(ctx context.Context, running *sandbox.Process) error {
-	ended := p.reading.Load() < 2
+	p.mu.Lock()
+	// After the handshake the SDK closes the standard output of a plugin that lives.
+	ended := p.socket == "" && p.reading.Load() < 2
+	p.mu.Unlock()
 	select {
 	case <-running.Exited():
 		ended = true

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,7 @@ func TestDecodeInput(t *testing.T) {
 		{`{"any": 0.10, "exact": 1e400}`, numbers{Any: json.Number("0.10"), Exact: "1e400"}},
 		{`{"i": 1e3, "more": {"a": 2.50}}`, numbers{I: 1000, More: map[string]any{"a": json.Number("2.50")}}},
 	} {
-		got, err := decodeInput[numbers](json.RawMessage(test.input))
+		got, err := decodeInput[numbers](json.RawMessage(test.input), true)
 		g, _ := json.Marshal(got)
 		w, _ := json.Marshal(test.want)
 		if err != nil || string(g) != string(w) {
@@ -40,12 +41,32 @@ func TestDecodeInput(t *testing.T) {
 // What fits the schema and not the type is told to the model.
 func TestDecodeInputThatDoesNotFit(t *testing.T) {
 	for _, input := range []string{`{"i": 1e30}`, `{"i": 9223372036854775808}`, `{"u": -1}`, `{"i": 1e999999999}`} {
-		_, err := decodeInput[numbers](json.RawMessage(input))
+		_, err := decodeInput[numbers](json.RawMessage(input), true)
 		if err == nil || !strings.Contains(err.Error(), "fits") {
 			t.Errorf("%s: got %v, want a failure", input, err)
 		}
 	}
 }
+
+func TestHoldsInterface(t *testing.T) {
+	type plain struct {
+		A []map[string]int
+		B *plain
+	}
+	type deep struct {
+		A []map[string]*struct{ B any }
+	}
+	for _, test := range []struct {
+		value any
+		want  bool
+	}{{plain{}, false}, {deep{}, true}, {map[string]any{}, true}, {echoIn{}, false}} {
+		if got := holdsInterface(reflect.TypeOf(test.value), map[reflect.Type]bool{}); got != test.want {
+			t.Errorf("%T: got %t", test.value, got)
+		}
+	}
+}
+
+type echoIn struct{ Text string }
 
 func FuzzWholeNumbers(f *testing.F) {
 	f.Add(`{"a": [1.0, -2e2, "3.0", 0.5e1]}`)

@@ -100,7 +100,7 @@ func (l Location) Settings(v any) error {
 	if len(l.settings) == 0 {
 		return nil
 	}
-	if err := decode(l.settings, v); err != nil {
+	if err := decode(l.settings, v, true); err != nil {
 		return fmt.Errorf("settings of %s: %w", l.Plugin, err)
 	}
 	return nil

@@ -156,8 +156,9 @@ func typed[In any](
 	if err != nil {
 		return Tool{err: err}
 	}
+	exact := holdsInterface(reflect.TypeFor[In](), map[reflect.Type]bool{})
 	return Dynamic(d, func(ctx context.Context, call Call, input json.RawMessage) (Result, error) {
-		in, err := decodeInput[In](input)
+		in, err := decodeInput[In](input, exact)
 		if err != nil {
 			return Result{}, fmt.Errorf("decode input: %w", err)
 		}

@@ -33,7 +33,7 @@ func sendCompleted(stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse], 
 		return stream.Send(errorEvent(err))
 	}
 	size := proto.Size(completed)
-	if size <= MaxChunk {
+	if size <= MaxWhole {
 		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{Completed: completed}})
 	}
 	if size > MaxOutput {

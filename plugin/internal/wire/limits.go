@@ -24,8 +24,11 @@ const (
 	MaxCallback = 16 << 20
 	// MaxCallbacks is how many callbacks of one plugin may run at once; more wait.
 	MaxCallbacks = 256
-	// MaxChunk is the largest piece of an answer.
+	// MaxChunk is the largest piece of an answer that is sent in pieces.
 	MaxChunk = 64 << 10
+	// MaxWhole is the largest answer that the SDK sends in one message: 64 KiB with
+	// what is around them cross whole.
+	MaxWhole = 128 << 10
 )
 
 // Windows and buffers that let 64 KiB cross without waiting for the other side.
