@@ -3,7 +3,6 @@ package host_test
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/host"
@@ -16,7 +15,16 @@ import (
 // A program that embeds the host. Its main calls sandbox.Main when it is run with
 // "__launch", and sdk.Serve when it is run with "__plugin"; see TestMain.
 func Example() {
-	ctx := context.Background()
+	if err := embed(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// wait is probe/wait
+	// where is probe/where
+	// completed
+}
+
+func embed(ctx context.Context) error {
 	// Usually from config.Load.
 	cfg := &config.Config{Locations: []config.Location{{
 		Name: "project", Root: "/", Policy: &permission.Policy{},
@@ -27,13 +35,13 @@ func Example() {
 		Builtins: map[string][]string{"probe": {"/proc/self/exe", "__plugin", "probe"}},
 	})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer func() { _ = h.Close(ctx) }()
 
 	location, err := h.Location(ctx, "project") // starts its plugins
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	capture := location.Capture() // the tools of one request of a model
 	for _, definition := range capture.Definitions() {
@@ -44,11 +52,8 @@ func Example() {
 		Name:     "where",
 	})
 	if err != nil {
-		log.Fatal(err) // the call was interrupted
+		return err // the call was interrupted
 	}
 	fmt.Println(settlement.Status)
-	// Output:
-	// wait is probe/wait
-	// where is probe/where
-	// completed
+	return nil
 }
