@@ -120,8 +120,9 @@ func measureTogether(tb testing.TB, s size, t *table) {
 	t.add(together, figures[0], figures[1])
 }
 
-// stopBound is how long the host waits for the answer of a plugin that it asks to finish.
-const stopBound = time.Second
+// stopBound is what a plugin that does nothing any more is given: a second to
+// finish and a second to end by itself (drainGrace and endGrace of the client).
+const stopBound = 2 * time.Second
 
 func measureClosing(tb testing.TB, s size, t *table) {
 	host := openShipped(tb)

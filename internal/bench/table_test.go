@@ -27,7 +27,7 @@ var (
 	together = line{what: "ten plugins at once", base: "one by one", unit: "ms", metric: "together/one-by-one", target: 0.75}
 	closing  = line{what: "closing", base: "a bare process's end", unit: "ms", metric: "closing/bare-end", target: 3}
 	killing  = line{what: "closing", base: "bare go-plugin's Kill", unit: "ms", metric: "closing/bare-kill"}
-	stopped  = line{what: "closing a stopped plugin", base: "its bound", unit: "s", metric: "stopped/bound", target: 1.1}
+	stopped  = line{what: "closing a stopped plugin", base: "its bound", unit: "s", metric: "stopped/bound", target: 1.05}
 	memory   = line{what: "idle plugin and its reaper (PSS)", base: "bare plugin", unit: "MiB", metric: "memory/bare", target: 1.15}
 	alone    = line{what: "idle plugin without its reaper", base: "bare plugin", unit: "MiB", metric: "memory-alone/bare"}
 
