@@ -63,6 +63,16 @@ type activation struct {
 	err      error              // set before done is closed
 }
 
+// over reports whether the Location was closed since it was activated.
+func (a *activation) over() bool {
+	select {
+	case <-a.done:
+		return a.location != nil && a.location.Closed()
+	default:
+		return false
+	}
+}
+
 // Open makes a host for a configuration. It activates nothing yet. ctx gives the
 // host its values and, when it ends, ends its work; only Close releases what the
 // host has.
@@ -121,7 +131,7 @@ func (h *Host) activate(name string) (*activation, error) {
 		return nil, err
 	}
 	name = cfg.Name
-	if a := h.locations[name]; a != nil {
+	if a := h.locations[name]; a != nil && !a.over() {
 		return a, nil
 	}
 	a := &activation{done: make(chan struct{})}

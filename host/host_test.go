@@ -120,8 +120,8 @@ func TestLaw43FailingPluginBlocksNobody(t *testing.T) {
 	if len(status) != 2 || status[0].State != client.Failed || !strings.Contains(status[0].Reason, "exit status 3") {
 		t.Errorf("got %+v, want broken to have failed with its exit status", status)
 	}
-	if status[1].State != client.Ready || len(status[1].Tools) != 2 {
-		t.Errorf("got %+v, want probe to be ready with two tools", status[1])
+	if status[1].State != client.Ready || len(status[1].Tools) != 5 {
+		t.Errorf("got %+v, want probe to be ready with its five tools", status[1])
 	}
 }
 
@@ -146,6 +146,19 @@ func TestMissingRootIsReportedAndRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	callWhere(t, activate(t, h, "a"))
+}
+
+// A Location that was closed is activated anew.
+func TestClosedLocationIsActivatedAnew(t *testing.T) {
+	h := open(t, []string{"a"}, "probe")
+	l := activate(t, h, "a")
+	first := callWhere(t, l)
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if again := callWhere(t, activate(t, h, "a")); again.Pid == first.Pid {
+		t.Errorf("got process %d again", again.Pid)
+	}
 }
 
 func TestUnknownLocation(t *testing.T) {
@@ -280,4 +293,33 @@ func waitFor(t *testing.T, what string, reached func() bool) {
 func stacks() []byte {
 	buffer := make([]byte, 1<<20)
 	return buffer[:runtime.Stack(buffer, true)]
+}
+
+// What a handler returns as an error, a panic in it and a crash are told to the
+// operator in full, and to the model not at all (law 22, case F01).
+func TestLaw22OperationalErrorsReachTheOperator(t *testing.T) {
+	h := open(t, []string{"a"}, "probe")
+	l := activate(t, h, "a")
+	for _, test := range []struct {
+		tool string
+		kind tool.Kind
+		want []string
+	}{
+		{"err", tool.KindInternal, []string{"plugin probe", "probe/err", "the database is down"}},
+		{"panic", tool.KindInternal, []string{"plugin probe", "probe/panic", "panic: out of cheese"}},
+		{"exit", tool.KindCrashed, []string{"plugin probe", "probe/exit", "exit status 7", "last words"}},
+	} {
+		s, err := call(context.Background(), l, test.tool)
+		if err != nil || s.Error == nil || s.Error.Kind != test.kind {
+			t.Fatalf("%s: got %+v, %v, want %s", test.tool, s.Error, err, test.kind)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(s.Error.Cause.Error(), want) {
+				t.Errorf("%s: the operator is told %q, want %q in it", test.tool, s.Error.Cause, want)
+			}
+			if strings.Contains(s.Error.Message, want) {
+				t.Errorf("%s: the model is told %q", test.tool, s.Error.Message)
+			}
+		}
+	}
 }

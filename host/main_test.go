@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -52,6 +54,17 @@ func probe(kind string) sdk.Plugin {
 		_, err := loc.Tools.Register(ctx, sdk.Tools{
 			"where": sdk.New("Where am I", func(context.Context, sdk.Call, struct{}) (where, error) {
 				return where{os.Getpid(), loc.Root, loc.Name}, nil
+			}, sdk.NoEffect),
+			"err": sdk.New("Break", func(context.Context, sdk.Call, struct{}) (bool, error) {
+				return false, errors.New("the database is down")
+			}, sdk.NoEffect),
+			"panic": sdk.New("Panic", func(context.Context, sdk.Call, struct{}) (bool, error) {
+				panic("out of cheese")
+			}, sdk.NoEffect),
+			"exit": sdk.New("Exit", func(context.Context, sdk.Call, struct{}) (bool, error) {
+				fmt.Fprintln(os.Stderr, "last words")
+				os.Exit(7)
+				return false, nil
 			}, sdk.NoEffect),
 			"wait": sdk.New("Wait", func(ctx context.Context, _ sdk.Call, _ struct{}) (bool, error) {
 				<-ctx.Done()

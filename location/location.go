@@ -113,6 +113,9 @@ func (l *Location) Root() string { return l.config.Root }
 // Capture is the tools as they are now, for one request of a model.
 func (l *Location) Capture() *registry.Capture { return l.registry.Capture() }
 
+// Closed reports whether the Location was closed, or is being closed.
+func (l *Location) Closed() bool { return l.life.Context().Err() != nil }
+
 // Close ends the Location and everything that it owns, its plugins at the same
 // time. It is for whoever opened the Location; of a host's, that is the host. It takes five seconds at most (law 42). It may be called more than once.
 func (l *Location) Close(ctx context.Context) error {

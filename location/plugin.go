@@ -3,7 +3,6 @@ package location
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +45,7 @@ type PluginStatus struct {
 	// Refused are its tools that cannot be called, each with the reason.
 	Refused []string `json:"refused,omitempty"`
 	// Since is when it entered its state.
-	Since time.Time `json:"since"`
+	Since time.Time `json:"since,omitzero"`
 }
 
 // start starts one plugin. It returns an error only when the Location cannot go
@@ -72,8 +71,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		StartTimeout: l.options.StartTimeout,
 	}, spec)
 	if err != nil {
-		p.failed(err)
-		l.log.Error("plugin failed", slog.String("plugin", p.config.Name), slog.Any("error", err))
+		p.failed(err) // whoever opened the Location finds it in the status
 		return nil
 	}
 	p.mu.Lock()
@@ -149,7 +147,7 @@ func (p *plugin) status() PluginStatus {
 	defer p.mu.Unlock()
 	s := PluginStatus{Name: p.config.Name, Builtin: p.config.Builtin, State: client.Starting}
 	if p.failure != nil {
-		s.State, s.Reason = client.Failed, p.failure.Error()
+		s.State, s.Reason = client.Failed, strings.TrimPrefix(p.failure.Error(), "plugin "+s.Name+": ")
 	}
 	if p.incarnation == nil {
 		return s

@@ -14,13 +14,13 @@ import (
 // Another content is not trusted, and neither is the same content elsewhere.
 type TrustRecord struct {
 	// Path is the file's place, absolute, with the links of its directory resolved.
-	Path string
+	Path string `json:"path"`
 	// Digest is the SHA-256 of the content, 64 lower-case hex digits.
-	Digest string
+	Digest string `json:"sha256"`
 	// By is who recorded it; it may be empty.
-	By string
+	By string `json:"by"`
 	// At is when it was recorded, to the millisecond.
-	At time.Time
+	At time.Time `json:"at"`
 }
 
 // check reports a record that could never be found or matched again.

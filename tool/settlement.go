@@ -102,8 +102,9 @@ func (f *Failure) Error() string { return f.Message }
 
 // SettleError turns what an executor returned as an error into a settlement, by
 // who must act: a [Failure] is the model's; a [Refusal] rejects; an [Error] keeps
-// its kind; anything else is internal, and of its text the model sees nothing. An interruption has
-// no settlement and must be recognised before (see [Interruption]).
+// its kind; anything else is internal, and of its text the model sees nothing: the
+// cause keeps it for the operator. An interruption has no settlement and must be
+// recognised before (see [Interruption]).
 func SettleError(err error, ran bool) Settlement {
 	if failure, ok := errors.AsType[*Failure](err); ok {
 		return Settlement{Status: Failed, Error: &Error{Kind: KindFailure, Message: failure.Message}, Ran: ran}
@@ -116,8 +117,11 @@ func SettleError(err error, ran bool) Settlement {
 		e = &Error{Kind: KindInternal, Cause: err}
 	}
 	if e.Kind.Status() == Errored {
-		cause := err
-		e = &Error{Kind: e.Kind, Message: operational(e.Kind), Cause: cause}
+		cause, told := err, operational(e.Kind)
+		if e.Message == told && e.Cause != nil {
+			cause = e.Cause // it has no more than the model's words; the story is behind it
+		}
+		e = &Error{Kind: e.Kind, Message: told, Cause: cause}
 	}
 	return Settlement{Status: e.Kind.Status(), Error: e, Ran: ran}
 }

@@ -1,20 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/host"
@@ -28,7 +27,7 @@ import (
 // share.
 type app struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer
+	stdout, stderr *output
 	state          *state.Store
 
 	dir      string
@@ -41,16 +40,19 @@ type app struct {
 
 // run runs the command line and gives the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, state: state.New(state.Options{})}
+	a := &app{stdin: stdin, stdout: newOutput(stdout), stderr: newOutput(stderr), state: state.New(state.Options{})}
 	defer func() { _ = a.state.Close() }()
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if failed := a.stdout.failed(); failed != nil && err == nil {
+		err = operational(fmt.Errorf("print the answer: %w", failed))
+	}
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(stderr, "toolhost: %s\n", a.forTerminal(err.Error()))
+		a.notice(err.Error())
 	}
 	return exitStatus(ctx, err)
 }
@@ -64,6 +66,7 @@ process of its own that has the services it was granted and nothing else.
 
 The project is described by toolhost.yaml, the nearest one upward. Without one,
 the current directory is served with the built-in filesystem tools, which read.`,
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -72,18 +75,22 @@ the current directory is served with the built-in filesystem tools, which read.`
 	flags.StringVarP(&a.file, "config", "c", "", "use this configuration file, and trust it for this run (also TOOLHOST_CONFIG)")
 	flags.StringVarP(&a.location, "location", "l", "", "which Location, where there are several")
 	flags.BoolVar(&a.json, "json", false, "print one JSON value")
-	flags.DurationVar(&a.timeout, "timeout", 0, "how long the call may take (default 5m)")
+	flags.Var((*positive)(&a.timeout), "timeout", "how long the call may take (default 5m)")
 	flags.StringVar(&a.logLevel, "log-level", "warn", "debug, info, warn or error")
 	_ = root.MarkPersistentFlagDirname("directory")
 	_ = root.MarkPersistentFlagFilename("config", "yaml", "yml", "json")
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
+	root.SetVersionTemplate("toolhost {{.Version}}\n")
 	root.AddCommand(a.toolsCommand(), a.callCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 
 // load reads the configuration and says on standard error what is noteworthy.
 func (a *app) load(ctx context.Context) (*config.Config, error) {
+	if info, err := os.Stat(cmp.Or(a.dir, ".")); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("-C %s: there is no such directory", a.dir)
+	}
 	cfg, err := config.Load(ctx, config.Options{
 		Dir: a.dir, File: a.file, Builtins: builtinNames(), TrustedDigest: a.trustedDigest,
 	})
@@ -91,7 +98,7 @@ func (a *app) load(ctx context.Context) (*config.Config, error) {
 		return nil, err
 	}
 	for _, notice := range cfg.Notices {
-		fmt.Fprintf(a.stderr, "toolhost: %s\n", a.forTerminal(notice))
+		a.notice(notice)
 	}
 	return cfg, nil
 }
@@ -139,7 +146,7 @@ func (a *app) withCapture(ctx context.Context, f func(context.Context, *registry
 	return a.withLocation(ctx, func(ctx context.Context, l *location.Location) error {
 		for _, p := range l.Plugins() {
 			if p.Reason != "" {
-				fmt.Fprintf(a.stderr, "toolhost: %s\n", a.forTerminal(p.Reason))
+				a.notice("plugin " + p.Name + ": " + p.Reason)
 			}
 		}
 		return f(ctx, l.Capture())
@@ -175,22 +182,22 @@ func (a *app) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// forTerminal takes out of a text what would control a terminal, if one reads
-// it. A pipe gets the text as it is.
-func (a *app) forTerminal(text string) string {
-	file, ok := a.stdout.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return text
+// positive is a flag for a duration that is not nothing.
+type positive time.Duration
+
+func (p *positive) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errors.New("give a time above 0, such as 30s")
 	}
-	return plain(text)
+	*p = positive(d)
+	return nil
 }
 
-// plain replaces control characters, except the ends of lines and tabs.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
+func (p *positive) String() string { return "" }
+func (p *positive) Type() string   { return "duration" }
+
+// notice says something on standard error.
+func (a *app) notice(text string) {
+	fmt.Fprintf(a.stderr, "toolhost: %s\n", text)
 }

@@ -33,7 +33,7 @@ broke, 130 interrupted.`,
 		Example: `  toolhost call grep '{"pattern": "func main", "include": "*.go"}'
   toolhost call read '{"path": "README.md", "limit": 20}'
   echo '{"path": "."}' | toolhost call list - --json`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              callArgs,
 		ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input, err := a.input(args[1:])
@@ -45,6 +45,16 @@ broke, 130 interrupted.`,
 			})
 		},
 	}
+}
+
+func callArgs(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return errors.New("call needs the name of a tool; toolhost tools lists them")
+	case len(args) > 2:
+		return fmt.Errorf("call takes one input, and %d were given: put the JSON in quotes", len(args)-1)
+	}
+	return nil
 }
 
 // input is the JSON of the command line, or of standard input.
@@ -85,7 +95,7 @@ func (a *app) call(ctx context.Context, capture *registry.Capture, name string, 
 	if settlement.Error == nil {
 		return a.printText(settlement)
 	}
-	return &exitError{settled(settlement), describe(name, settlement.Error)}
+	return &exitError{settled(settlement), describe(name, input, settlement.Error)}
 }
 
 // madeIdentity is the identity of a call that no runner makes: each command is a
@@ -153,7 +163,7 @@ func (a *app) printText(s tool.Settlement) error {
 		if !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		if _, err := io.WriteString(a.stdout, a.forTerminal(text)); err != nil {
+		if _, err := io.WriteString(a.stdout, text); err != nil {
 			return err
 		}
 	}
@@ -161,8 +171,19 @@ func (a *app) printText(s tool.Settlement) error {
 }
 
 // describe puts an error of a call into a line for a person, with what an
-// operator must know.
-func describe(name string, e *tool.Error) error {
+// operator must know, and what to do next where that is known here.
+func describe(name string, input json.RawMessage, e *tool.Error) error {
+	switch e.Kind {
+	case tool.KindInvalidInput:
+		if !json.Valid(input) && len(input) > 0 {
+			return fmt.Errorf("%s: %s: %s; the input is a JSON object, such as '{\"path\": \"README.md\"}'", name, e.Kind, e.Message)
+		}
+	case tool.KindNobodyToAsk:
+		if refusal, ok := errors.AsType[*tool.Refusal](e.Cause); ok {
+			return fmt.Errorf("%s: %s: %s; a rule allows it: {action: %q, resource: %q, effect: allow}",
+				name, e.Kind, e.Message, refusal.Action, refusal.Resource)
+		}
+	}
 	if e.Kind.Status() == tool.Errored && e.Cause != nil {
 		return fmt.Errorf("%s: %s: %w", name, e.Kind, e.Cause)
 	}

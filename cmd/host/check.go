@@ -42,6 +42,9 @@ type checked struct {
 
 func (a *app) printCheck(l *location.Location) error {
 	plugins := l.Plugins()
+	if len(plugins) == 0 {
+		a.notice("no plugins are configured: name one under plugins, such as filesystem: {}")
+	}
 	failed := 0
 	for _, p := range plugins {
 		if p.State != client.Ready {

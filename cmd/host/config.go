@@ -11,6 +11,7 @@ func (a *app) configCommand() *cobra.Command {
 		Use:   "config",
 		Short: "About the configuration file",
 		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	command.AddCommand(&cobra.Command{
 		Use:               "schema",

@@ -38,6 +38,9 @@ func main() {
 			}
 		}
 	}
+	// A reader that went away must not keep the host from closing: writing to it is an
+	// error like another then. Ignoring the signal would be handed on to plugins.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the second one has its usual effect.
 	context.AfterFunc(ctx, stop)

@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 			env.Setenv("XDG_RUNTIME_DIR", "")
-			env.Setenv("TMPDIR", "/tmp")
+			env.Setenv("TMPDIR", home) // short, and nobody else's
 			return nil
 		},
 	})

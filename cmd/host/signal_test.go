@@ -24,6 +24,14 @@ plugins:
 func startStuck(t *testing.T) (command *exec.Cmd, stderr *bytes.Buffer, pids []int) {
 	t.Helper()
 	isolate(t)
+	// A host that is killed leaves its run directory, which must be short.
+	tmp, err := os.MkdirTemp("/tmp", "th")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", tmp)
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "toolhost.yaml"), stuck)
 	exe, err := os.Executable()

@@ -32,6 +32,9 @@ definitions, schemas included.`,
 }
 
 func (a *app) printTools(definitions []tool.Definition) error {
+	if len(definitions) == 0 {
+		a.notice("there are no tools; toolhost check says why")
+	}
 	if a.json {
 		if definitions == nil {
 			definitions = []tool.Definition{}

@@ -98,6 +98,9 @@ func (a *app) trust(ctx context.Context, path string) error {
 		return err
 	}
 	file := cfg.Files[len(cfg.Files)-1]
+	if filepath.Base(file.Path) != config.FileName {
+		return fmt.Errorf("%s is not found by itself, since it is not named %s: name it with -c, which trusts it for that run", file.Path, config.FileName)
+	}
 	if err := a.printTrust(cfg, file); err != nil {
 		return err
 	}
@@ -118,6 +121,12 @@ func (a *app) printTrust(cfg *config.Config, file config.File) error {
 				continue // the user's own file names it
 			}
 			fmt.Fprintf(a.stdout, "  starts %s: %s\n", cell(p.Name), cell(program(p)))
+			for _, pinned := range p.Files {
+				fmt.Fprintf(a.stdout, "    pins %s: sha256 %s\n", cell(pinned.Path), pinned.SHA256)
+			}
+			if len(p.Settings) > 0 {
+				fmt.Fprintf(a.stdout, "    settings %s\n", cell(string(p.Settings)))
+			}
 			if len(p.Grants) > 0 {
 				fmt.Fprintf(a.stdout, "    grants %s\n", join(p.Grants))
 			}
@@ -131,12 +140,19 @@ func (a *app) printTrust(cfg *config.Config, file config.File) error {
 		for _, list := range l.Policy.Lists {
 			for _, rule := range list.Rules {
 				if rule.Effect == permission.Allow && strings.HasPrefix(rule.Source, filepath.Base(file.Path)+":") {
-					fmt.Fprintf(a.stdout, "  allows %s of %s\n", cell(rule.Action.String()), cell(rule.Resource.String()))
+					fmt.Fprintf(a.stdout, "  allows %s of %s%s\n", cell(rule.Action.String()), cell(rule.Resource.String()), forAgent(rule.Agent))
 				}
 			}
 		}
 	}
 	return nil
+}
+
+func forAgent(agent string) string {
+	if agent == "" {
+		return ""
+	}
+	return " for the agent " + cell(agent)
 }
 
 func program(p config.Plugin) string {

@@ -17,8 +17,10 @@ type heading struct {
 	Text string `json:"text"`
 }
 
-func main() {
-	sdk.Serve(sdk.Plugin{
+func main() { sdk.Serve(plugin()) }
+
+func plugin() sdk.Plugin {
+	return sdk.Plugin{
 		Name: "outline", Version: "1.0.0", Needs: []sdk.Service{sdk.FileSystemRead},
 		Activate: func(ctx context.Context, loc sdk.Location) error {
 			files, err := loc.FileSystem()
@@ -30,7 +32,7 @@ func main() {
 			})
 			return err
 		},
-	})
+	}
 }
 
 func outline(files *sdk.FileSystem) func(context.Context, sdk.Call, input) ([]heading, error) {

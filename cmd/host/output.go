@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// output is one of the command's two outputs. A terminal gets no control
+// characters, whatever a plugin or a repository wrote; a pipe gets the text as it
+// is. Writing never fails for the writer: the first error is kept, and a reader
+// who went away is none. It may be used concurrently.
+type output struct {
+	to       io.Writer
+	terminal bool
+
+	mu  sync.Mutex
+	err error // under mu: the first that counts
+}
+
+func newOutput(to io.Writer) *output {
+	file, ok := to.(*os.File)
+	return &output{to: to, terminal: ok && term.IsTerminal(int(file.Fd()))}
+}
+
+// Write takes whole texts: what it is given ends where a character ends.
+func (o *output) Write(p []byte) (int, error) {
+	text := string(p)
+	if o.terminal {
+		text = plain(text)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := io.WriteString(o.to, text); err != nil && o.err == nil && !errors.Is(err, syscall.EPIPE) {
+		o.err = err
+	}
+	return len(p), nil
+}
+
+// failed is the first error of writing.
+func (o *output) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// plain replaces control characters, except the ends of lines and tabs.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
