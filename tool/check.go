@@ -25,15 +25,7 @@ const (
 // ownCost is what a node costs, all but what lies behind it.
 func ownCost(n *node) (cost, textCost, entryCost float64) {
 	schema := n.schema
-	declared := len(schema.Properties) + len(schema.Required) + len(schema.Dependencies) + len(schema.DependentSchemas)
-	for _, names := range schema.DependentRequired {
-		declared += 1 + len(names)
-	}
-	for _, dependency := range schema.Dependencies {
-		names, _ := dependency.([]string)
-		declared += len(names)
-	}
-	cost = 1 + costOfDeclared*float64(declared)
+	cost = 1 + costOfDeclared*float64(n.declaredNames())
 	for _, constant := range schema.Enum {
 		cost += costOfComparing(constant)
 	}
@@ -47,6 +39,20 @@ func ownCost(n *node) (cost, textCost, entryCost float64) {
 		textCost += costOfText
 	}
 	return cost, textCost, costOfEntry * float64(1+len(schema.PatternProperties))
+}
+
+// declaredNames counts the names that n itself declares, as often as it does.
+func (n *node) declaredNames() int {
+	schema := n.schema
+	declared := len(schema.Properties) + len(schema.Required) + len(schema.Dependencies) + len(schema.DependentSchemas)
+	for _, names := range schema.DependentRequired {
+		declared += 1 + len(names)
+	}
+	for _, dependency := range schema.Dependencies {
+		names, _ := dependency.([]string)
+		declared += len(names)
+	}
+	return declared
 }
 
 // costOfComparing is what it costs to compare v with a value that equals it.

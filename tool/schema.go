@@ -47,7 +47,8 @@ const MaxSchemaBytes = 1 << 20
 //
 // # Limits
 //
-// A schema that would take about a second to compile is refused, and so is one
+// A schema that would take about a second to compile is refused, one that would
+// occupy more than [MaxSchemaSize] once it is compiled, and one
 // that repeats itself without end on the same value. Validation is bounded too:
 // where the schema and the value together would need more than about a second,
 // the value is invalid and the error says so.
@@ -55,6 +56,7 @@ type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 	shape    *shape
+	size     int // see Size
 }
 
 // SchemaError is why a schema was refused, in words for the author of the tool.
@@ -148,7 +150,11 @@ func compileDocument(raw json.RawMessage, doc any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{raw: compact.Bytes(), compiled: compiled, shape: shape}, nil
+	size := shape.size() + 2*compact.Len()
+	if size > MaxSchemaSize {
+		return nil, schemaErrorf("it takes about %d bytes of memory once it is compiled: at most %d", size, MaxSchemaSize)
+	}
+	return &Schema{raw: compact.Bytes(), compiled: compiled, shape: shape, size: size}, nil
 }
 
 // completeRoot gives root, whose text is raw, what an input's schema must have,

@@ -29,6 +29,7 @@ const (
 type surveyor struct {
 	doc     any
 	cost    float64
+	bytes   int // of the patterns, once they are compiled
 	objects float64
 	anchors float64             // references by a name or into an embedded resource
 	ids     float64             // embedded resources
@@ -36,7 +37,8 @@ type surveyor struct {
 	dynamic dynamicAnchors
 }
 
-// survey refuses a document that would take too long to compile. The error is a
+// survey refuses a document that would take too long to compile, or whose patterns
+// would take too much memory. The error is a
 // [*SchemaError].
 func survey(doc any) error {
 	s := &surveyor{doc: doc, refs: make(map[string]struct{})}
@@ -154,6 +156,9 @@ func (s *surveyor) pattern(pattern string) error {
 	size := patternSize(pattern)
 	if size > maxPatternSize {
 		return schemaErrorf("the pattern %q is too large: its repetitions multiply", cut(pattern, maxQuotedBytes))
+	}
+	if s.bytes += patternBytes(pattern); s.bytes > MaxSchemaSize {
+		return schemaErrorf("its patterns take more than %d MiB of memory with %q: repeat less, or in fewer places", MaxSchemaSize>>20, cut(pattern, maxQuotedBytes))
 	}
 	s.cost += costOfPattern * size
 	return nil
