@@ -43,6 +43,12 @@
 // 8 KiB is binary; one with a zero byte further on is searched as far as that,
 // and named in GrepResult.Incomplete if something was found.
 //
+// An ignore file over 1 MiB is not used, nor is one with which the patterns that
+// hold in a directory, its own and those from above, would have more than
+// 64 KiB from their first wildcard on; it is as if it were not
+// there, and counts as unreadable in [service.Skipped]. The pattern of grep may
+// make 10,000 instructions; one that makes more is refused.
+//
 // # Patterns
 //
 // This is what the patterns of glob, and of grep's Include, match (case A31).

@@ -75,7 +75,7 @@ func skip(skipped *service.Skipped, reason walk.Reason) {
 		skipped.Hidden++
 	case walk.Link:
 		skipped.Links++
-	case walk.Unreadable:
+	case walk.Unreadable, walk.Unused:
 		skipped.Unreadable++
 	}
 }

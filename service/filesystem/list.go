@@ -59,6 +59,7 @@ type lister struct {
 	limit          int
 	versionControl bool
 	rules          *ignore.Level // from above the handle
+	unused         int           // ignore files that are counted, here and above
 	listing        service.Listing
 }
 
@@ -80,6 +81,10 @@ func (l *lister) list(ctx context.Context, dir string, rules *ignore.Level, dept
 	if depth > 1 {
 		place := strings.TrimPrefix(under(l.root.info.Resolved, dir)+"/", "./")
 		rules = rules.Enter(place, walk.ReadIgnoreFiles(ctx, fd, names))
+		l.listing.Skipped.Unreadable += rules.Unused() - l.unused
+		above := l.unused
+		l.unused = rules.Unused()
+		defer func() { l.unused = above }()
 	}
 	for _, n := range names {
 		if ctx.Err() != nil {

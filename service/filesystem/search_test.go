@@ -339,3 +339,26 @@ func TestSearchIsCancelled(t *testing.T) {
 		})
 	}
 }
+
+// A hostile ignore file is not used, and that is said. Broken by hand: without the
+// bound it takes a minute; with what is not used left uncounted.
+func TestLaw14HostileIgnoreFile(t *testing.T) {
+	root := t.TempDir()
+	var hostile strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&hostile, "**/a/**/a/**/a/**/a/**/b%d\n", i)
+	}
+	deep := strings.Repeat("a/", 100)
+	write(t, root, ".gitignore | "+hostile.String()[:1<<20], "a/.ignore | "+hostile.String()+strings.Repeat("#", 1<<20), deep+"b1 | x", "a/f | x")
+	for handle, want := range map[string]int{".": 2, "a": 2} {
+		r := handleOn(t, root, handle)
+		glob, err := r.Glob(t.Context(), service.GlobQuery{Pattern: "{b1,f}"})
+		if err != nil || len(glob.Paths) != 2 || glob.Skipped != (service.Skipped{Unreadable: want}) {
+			t.Errorf("glob in %s: %+v, %v", handle, glob, err)
+		}
+		list, err := r.List(t.Context(), service.ListQuery{Depth: 3})
+		if err != nil || list.Skipped.Unreadable != want {
+			t.Errorf("list in %s: %+v, %v", handle, list.Skipped, err)
+		}
+	}
+}

@@ -31,7 +31,13 @@ type File struct {
 	rules []rule
 	// names finds the rules without wildcards that stand for a base name.
 	names map[string]nameRules
+	// wild is how many bytes of patterns are matched one by one.
+	wild int
 }
+
+// TooLarge is a file that is too large to be used in any place; see
+// [Level.Unused].
+func TooLarge() *File { return &File{wild: MaxWildcardBytes + 1} }
 
 // nameRules are the positions of the last rules for a base name, counted from
 // 1, so that 0 means none.
@@ -72,6 +78,9 @@ func Parse(text []byte) *File {
 func (f *File) add(r rule) {
 	if !r.base || r.literal < len(r.pattern) {
 		f.rules = append(f.rules, r)
+		if !r.suffix {
+			f.wild += len(r.pattern) - r.literal
+		}
 		return
 	}
 	last := f.names[r.pattern]

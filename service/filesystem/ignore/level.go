@@ -13,22 +13,54 @@ type Files struct {
 	Repository bool
 }
 
+// MaxWildcardBytes bounds what it costs to judge a name: the patterns of all files
+// that hold in a directory have at most so many bytes from their first wildcard
+// on. Patterns without wildcards and those like "*.log" do not count.
+const MaxWildcardBytes = 64 << 10
+
 // A Level is the rules that hold in a directory: its own and those from above. A
 // nil Level has none.
 type Level struct {
 	parent *Level
 	dir    string // "" or ends in a slash
 	files  Files
+	wild   int // bytes of patterns that count, here and above
+	unused int // files over the bound, here and above
 }
 
 // Enter gives the level of the directory dir, which is below l's. dir is
 // relative to the same top as every path that is judged: "" for the top itself,
-// otherwise ending in a slash.
+// otherwise ending in a slash. A file with which the level would be over
+// [MaxWildcardBytes] is not used at all, as if it were not there: with a part of
+// it, a name could be left out that its last lines take in.
 func (l *Level) Enter(dir string, files Files) *Level {
 	if files == (Files{}) {
 		return l
 	}
-	return &Level{parent: l, dir: dir, files: files}
+	below := &Level{parent: l, dir: dir, files: files}
+	if l != nil {
+		below.wild, below.unused = l.wild, l.unused
+	}
+	for _, f := range []**File{&below.files.DotIgnore, &below.files.GitIgnore, &below.files.Exclude} {
+		switch {
+		case *f == nil:
+		case below.wild+(*f).wild > MaxWildcardBytes:
+			*f = nil
+			below.unused++
+		default:
+			below.wild += (*f).wild
+		}
+	}
+	return below
+}
+
+// Unused is how many files of the level's directory and of those above it are not
+// used because they are too large.
+func (l *Level) Unused() int {
+	if l == nil {
+		return 0
+	}
+	return l.unused
 }
 
 // Match judges a path below the level's directory: for each kind of file the

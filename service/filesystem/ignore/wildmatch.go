@@ -17,6 +17,9 @@ type matcher struct {
 	// text's.
 	steps  int
 	failed []uint64
+	// barren is, for asterisks that cross slashes, from where in the text on
+	// nothing follows them. It is nil until patience is lost.
+	barren map[int]int
 }
 
 const patience = 512
@@ -25,6 +28,7 @@ const patience = 512
 func (m *matcher) match(p, t int) bool {
 	cell := p*(len(m.text)+1) + t
 	if m.steps++; m.steps == patience {
+		m.barren = map[int]int{}
 		m.failed = make([]uint64, (len(m.pattern)+1)*(len(m.text)+1)/64+1)
 	}
 	if m.failed != nil && m.failed[cell/64]&(1<<(cell%64)) != 0 {
@@ -91,13 +95,20 @@ func (m *matcher) stars(start, p, t int) bool {
 	if rest == "" {
 		return crosses || !strings.Contains(m.text[t:], "/")
 	}
-	for ; t < len(m.text); t++ {
-		if m.match(p, t) {
+	end := len(m.text)
+	if from, ok := m.barren[p]; ok && crosses {
+		end = from
+	}
+	for at := t; at < end; at++ {
+		if m.match(p, at) {
 			return true
 		}
-		if !crosses && m.text[t] == '/' {
+		if !crosses && m.text[at] == '/' {
 			return false
 		}
+	}
+	if crosses && m.barren != nil && t < end {
+		m.barren[p] = t
 	}
 	return false
 }

@@ -76,7 +76,7 @@ type scanner struct {
 	finder  finder
 	content []byte
 	at      int // where the next line to look at begins
-	looked  int // how many lines were looked at
+	steps   int // what was done since ctx was looked at
 	counted int // up to where line feeds were counted
 	number  int // how many there are
 }
@@ -90,8 +90,10 @@ type line struct {
 
 func (s *scanner) next(ctx context.Context) (line, bool, error) {
 	for s.at < len(s.content) {
-		if s.looked++; s.looked%512 == 0 && ctx.Err() != nil {
-			return line{}, false, context.Cause(ctx)
+		if s.steps += lineSteps; s.steps >= stepsUnasked {
+			if s.steps = 0; ctx.Err() != nil {
+				return line{}, false, context.Cause(ctx)
+			}
 		}
 		place := s.at
 		if s.finder != nil {
@@ -105,8 +107,12 @@ func (s *scanner) next(ctx context.Context) (line, bool, error) {
 		s.at = next
 		if s.m.exact {
 			l.match = place - l.start
-		} else if l.match = s.m.match(ctx, s.content[l.start:l.end]); l.match < 0 {
-			continue
+		} else {
+			content := s.content[l.start:l.end]
+			s.steps += s.m.steps(content)
+			if l.match = s.m.match(ctx, content); l.match < 0 {
+				continue
+			}
 		}
 		s.number += bytes.Count(s.content[s.counted:l.start], []byte("\n"))
 		s.counted = l.start

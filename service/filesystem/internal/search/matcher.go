@@ -7,10 +7,8 @@ package search
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -27,6 +25,8 @@ type Matcher struct {
 	needle needle
 	// exact says that the needle is a match, so that re need not be asked.
 	exact bool
+	// size is at least how many instructions re has. A rune costs no more steps.
+	size int
 }
 
 // A needle is a literal to be found.
@@ -43,7 +43,8 @@ type finder interface {
 
 // Compile reads a pattern: a regular expression in RE2 syntax or, when literal,
 // plain text. A match lies within a line. The error is a [*service.FileError] of
-// the kind FileBadQuery.
+// the kind FileBadQuery; it is one, too, when the repetitions of the pattern make
+// more than 10,000 instructions of it.
 func Compile(pattern string, literal, ignoreCase bool) (*Matcher, error) {
 	switch {
 	case pattern == "":
@@ -68,6 +69,10 @@ func Compile(pattern string, literal, ignoreCase bool) (*Matcher, error) {
 	if hasLineBreak(tree) {
 		return nil, errLineBreak()
 	}
+	size := programSize(tree)
+	if size > maxInstructions {
+		return nil, bad("pattern is too large: it makes %d instructions, and at most %d are allowed; shorten its repetitions, such as {0,999}", size, maxInstructions)
+	}
 	if ignoreCase {
 		expression = "(?i)" + expression
 	}
@@ -75,7 +80,7 @@ func Compile(pattern string, literal, ignoreCase bool) (*Matcher, error) {
 	if err != nil {
 		return nil, badExpression(pattern, err)
 	}
-	m := &Matcher{re: re}
+	m := &Matcher{re: re, size: size}
 	m.needle, m.exact = needleOf(tree.Simplify())
 	return m, nil
 }
@@ -170,40 +175,4 @@ func (f plainFinder) next(from int) int {
 		return -1
 	}
 	return from + i
-}
-
-// longLine is from where on matching a line is done so that it can be cancelled.
-const longLine = 64 << 10
-
-// match gives where the first match in the line begins, or -1. The line has
-// nothing of its end.
-func (m *Matcher) match(ctx context.Context, line []byte) int {
-	if len(line) < longLine {
-		if !m.re.Match(line) {
-			return -1
-		}
-		return m.re.FindIndex(line)[0]
-	}
-	found := m.re.FindReaderIndex(&runes{ctx: ctx, rest: line})
-	if found == nil {
-		return -1
-	}
-	return found[0]
-}
-
-// runes reads a line until ctx is done.
-type runes struct {
-	ctx  context.Context //nolint:containedctx // it lives for one match
-	rest []byte
-	read int
-}
-
-// ReadRune implements [io.RuneReader].
-func (r *runes) ReadRune() (rune, int, error) {
-	if r.read++; len(r.rest) == 0 || r.read%4096 == 0 && r.ctx.Err() != nil {
-		return 0, 0, io.EOF
-	}
-	c, size := utf8.DecodeRune(r.rest)
-	r.rest = r.rest[size:]
-	return c, size, nil
 }

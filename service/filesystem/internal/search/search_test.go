@@ -286,7 +286,7 @@ func TestLinesIsCancelledSoon(t *testing.T) {
 func TestRunesStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := &runes{ctx: ctx, rest: []byte(strings.Repeat("x", 10_000))}
+	r := &runes{ctx: ctx, rest: []byte(strings.Repeat("x", 10_000)), interval: runesUnasked}
 	n := 0
 	for {
 		if _, _, err := r.ReadRune(); err != nil {
@@ -313,7 +313,7 @@ func FuzzLines(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		without, err := (&Matcher{re: m.re}).Lines(t.Context(), []byte(content), unlimited(1))
+		without, err := (&Matcher{re: m.re, size: m.size}).Lines(t.Context(), []byte(content), unlimited(1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,17 @@ func (r *run[R]) read(d *directory[R]) {
 		return
 	}
 	level := d.level.Enter(r.Place+d.path, ReadIgnoreFiles(r.ctx, fd, names))
+	unused := level.Unused()
+	if d.path != "" {
+		unused -= d.level.Unused()
+	}
+	for range unused {
+		d.entries = append(d.entries, entry[R]{reason: Unused})
+	}
 	for _, n := range names {
+		if r.ctx.Err() != nil {
+			return
+		}
 		r.judge(d, level, n)
 	}
 	slices.SortFunc(d.entries, func(a, b entry[R]) int { return strings.Compare(a.order, b.order) })

@@ -11,7 +11,7 @@ import (
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
 )
 
-// ignoreFileBytes is how much of an ignore file is read.
+// ignoreFileBytes is the size up to which an ignore file is used.
 const ignoreFileBytes = 1 << 20
 
 // ReadIgnoreFiles reads the ignore files of an open directory, given the names in
@@ -83,7 +83,10 @@ func readRules(ctx context.Context, dir int, path string) *ignore.File {
 	if err != nil || info.Kind != service.RegularFile {
 		return nil
 	}
-	text := make([]byte, min(info.Size, ignoreFileBytes))
+	if info.Size > ignoreFileBytes {
+		return ignore.TooLarge()
+	}
+	text := make([]byte, info.Size)
 	n, err := beneath.ReadFull(ctx, fd, text)
 	if err != nil && n == 0 {
 		return nil

@@ -58,6 +58,9 @@ const (
 	Hidden
 	Link
 	Unreadable
+	// Unused is for an ignore file that is too large; its Path is the directory's. Those
+	// above the handle count as its own.
+	Unused
 )
 
 // A Found is a wanted file, or a name that was left out though a wanted file may

@@ -1,0 +1,94 @@
+package search
+
+import (
+	"context"
+	"io"
+	"regexp/syntax"
+	"unicode/utf8"
+)
+
+const (
+	// maxInstructions is how large the program of a pattern may be. Plain text of
+	// service.MaxPattern bytes fits.
+	maxInstructions = 10_000
+	// stepsUnasked is how many steps matching may take, at most, until ctx is
+	// looked at: some ten milliseconds. A step is an instruction at a rune.
+	stepsUnasked = 1 << 19
+	// runesUnasked is the same in runes, for small programs.
+	runesUnasked = 4096
+	// lineSteps is what looking at a line costs beside matching it.
+	lineSteps = stepsUnasked / 512
+)
+
+// programSize is at least how many instructions an expression is compiled to. It
+// is counted before that is done, for a short pattern makes millions.
+func programSize(re *syntax.Regexp) int {
+	return 2 + instructions(re) // the beginning and the match
+}
+
+func instructions(re *syntax.Regexp) int {
+	sum := 0
+	for _, sub := range re.Sub {
+		sum += instructions(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return max(1, len(re.Rune))
+	case syntax.OpConcat:
+		return max(1, sum)
+	case syntax.OpAlternate:
+		return sum + len(re.Sub)
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return max(1, re.Min)*sum + 2
+		}
+		return max(1, re.Max*sum+re.Max-re.Min)
+	}
+	if len(re.Sub) == 0 {
+		return 1
+	}
+	return sum + 2 // a group, a star; for others it is one too many
+}
+
+// steps is what matching a line may cost.
+func (m *Matcher) steps(line []byte) int { return m.size * len(line) }
+
+// match gives where the first match in the line begins, or -1. The line has
+// nothing of its end. A line that may cost much is left when ctx is done; what is
+// given then is of no use.
+func (m *Matcher) match(ctx context.Context, line []byte) int {
+	if m.steps(line) <= stepsUnasked {
+		if !m.re.Match(line) {
+			return -1
+		}
+		return m.re.FindIndex(line)[0]
+	}
+	return m.matchRunes(ctx, line)
+}
+
+// matchRunes is match for a line that may cost much.
+func (m *Matcher) matchRunes(ctx context.Context, line []byte) int {
+	interval := max(1, min(runesUnasked, stepsUnasked/m.size))
+	found := m.re.FindReaderIndex(&runes{ctx: ctx, rest: line, interval: interval})
+	if found == nil {
+		return -1
+	}
+	return found[0]
+}
+
+// runes reads a line until ctx is done, which it looks at every interval runes.
+type runes struct {
+	ctx            context.Context //nolint:containedctx // it lives for one match
+	rest           []byte
+	read, interval int
+}
+
+// ReadRune implements [io.RuneReader].
+func (r *runes) ReadRune() (rune, int, error) {
+	if r.read++; len(r.rest) == 0 || r.read%r.interval == 0 && r.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	c, size := utf8.DecodeRune(r.rest)
+	r.rest = r.rest[size:]
+	return c, size, nil
+}

@@ -1,0 +1,90 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"regexp/syntax"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhost/toolhost/service"
+)
+
+// A short pattern that makes a large program is refused before it is made. Broken
+// by hand: without the bound, and with a repetition counted once.
+func TestCaseH16LargePattern(t *testing.T) {
+	for _, pattern := range []string{
+		strings.Repeat("[^z]{0,999}", 300) + "[qr]",
+		strings.Repeat("a{1000}", 11),
+		"((a{10}){10}b{100}){10}" + strings.Repeat("(x{30}){30}", 9),
+	} {
+		_, err := Compile(pattern, false, false)
+		e, ok := errors.AsType[*service.FileError](err)
+		if !ok || e.Kind != service.FileBadQuery || !strings.Contains(e.Detail, "too large") || !strings.Contains(e.Detail, "shorten its repetitions") {
+			t.Errorf("%.40s: got %v", pattern, err)
+		}
+	}
+	for _, pattern := range []string{strings.Repeat("é", service.MaxPattern/2), strings.Repeat("a", service.MaxPattern), "[^z]{0,999}[^z]{0,999}x"} {
+		if _, err := Compile(pattern, false, true); err != nil {
+			t.Errorf("%.40s: %v", pattern, err)
+		}
+	}
+}
+
+// The count that the bounds rest on is never below what is compiled, and near it.
+func TestProgramSize(t *testing.T) {
+	for _, pattern := range []string{
+		"", "a", "abc", "(?i)abc", "[a-z]", ".", "^a$", `\bx\b`, "(a)(?:b)", "a*", "(a*)*", "(|a)*", "a+", "a?", "a|b|cd", "a|", "(?:|)", `[^\x00-\x{10FFFE}]`,
+		"a{0}", "a{0,1}", "a{3}", "a{3,}", "a{0,}", "a{1,}", "a{2,7}", "(a{2,3}|b){4,5}", "(?:){5}", "[^z]{0,999}", "(foo|bar|(a|b){3})+?x*?",
+	} {
+		tree, err := syntax.Parse(pattern, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := programSize(tree)
+		prog, err := syntax.Compile(tree.Simplify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := len(prog.Inst); got < want || got > 2*want+4 {
+			t.Errorf("%s: %d, and %d are compiled", pattern, got, want)
+		}
+	}
+}
+
+// The largest program that is allowed stops soon, on a line of any length and on
+// many lines. Broken by hand: with the fast way for every line under 64 KiB, with
+// ctx looked at every 4096 runes, and with lines counted rather than their cost.
+func TestLaw14SearchStopsSoon(t *testing.T) {
+	const soon = 2 * time.Second // some 20 ms, with room for a busy machine; broken, it takes a minute
+	pattern := strings.Repeat("[^z]{0,999}", 5) + "[qr]"
+	for name, content := range map[string]string{
+		"one line":    strings.Repeat("a", 60_000),
+		"a long line": strings.Repeat("a", 1<<20),
+		"short lines": strings.Repeat(strings.Repeat("a", 50)+"\n", 20_000),
+	} {
+		m := compile(t, pattern, false, false)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		start := time.Now()
+		_, err := m.Lines(ctx, []byte(content), unlimited(0))
+		took := time.Since(start)
+		cancel()
+		t.Logf("%s: %v", name, took)
+		if !errors.Is(err, context.DeadlineExceeded) || took > soon {
+			t.Errorf("%s: %v after %v", name, err, took)
+		}
+	}
+}
+
+// Both ways of matching find the same place.
+func TestMatchRunesAgrees(t *testing.T) {
+	for _, pattern := range []string{"b", "^b", "b$", "^$", `\bb`, "(a|ab)(c|bcd)", "[^a]+", "é", `\x{FFFD}`, "x*$"} {
+		m := compile(t, pattern, false, false)
+		for _, line := range []string{"", "b", "ab", "a b", "abcd", "éb", "a\xffb", "axx"} {
+			if fast, slow := m.match(t.Context(), []byte(line)), m.matchRunes(t.Context(), []byte(line)); fast != slow {
+				t.Errorf("%s in %q: %d and %d", pattern, line, fast, slow)
+			}
+		}
+	}
+}
