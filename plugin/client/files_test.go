@@ -214,6 +214,7 @@ func TestRemoveAll(t *testing.T) {
 	if err := os.Chmod(outside, 0o500); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Chmod(outside, 0o700) // so that it can be removed
 	dir := t.TempDir() + "/p"
 	if err := errors.Join(
 		os.MkdirAll(dir+"/a/b", 0o700), os.WriteFile(dir+"/a/b/c", nil, 0o400), os.Symlink(outside, dir+"/a/link"),

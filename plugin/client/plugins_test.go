@@ -79,6 +79,10 @@ var sdkPlugins = map[string]func(context.Context, sdk.Location) error{
 }
 
 var drains = map[string]func(context.Context) error{
+	"many": func(context.Context) error {
+		fmt.Fprintln(os.Stderr, "drained")
+		return nil
+	},
 	"drain-hangs": func(context.Context) error { select {} },
 	"drain-stops": func(context.Context) error { return stop() },
 	"drain-fails": func(context.Context) error { return errors.New("cannot finish") },
@@ -378,7 +382,7 @@ func earlyPlugins() map[string]func(args []string) {
 			if args[0] == "endless" {
 				go func() {
 					for line := []byte(strings.Repeat("y", 1000) + "\n"); ; {
-						_, _ = syscall.Write(2, line)
+						_, _ = os.Stderr.Write(line)
 					}
 				}()
 			}

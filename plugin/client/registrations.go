@@ -31,8 +31,14 @@ type registration struct {
 	refused      []Refused
 }
 
-func (r *registrations) Register(_ context.Context, remote []wire.RemoteTool) (uint64, []wire.Refused, error) {
+// Register registers the tools. When ctx is over before it returns, nothing is
+// registered; a schema that is being compiled is not interrupted, which is bounded
+// (see [tool.CompileSchema]).
+func (r *registrations) Register(ctx context.Context, remote []wire.RemoteTool) (uint64, []wire.Refused, error) {
 	i := (*Incarnation)(r)
+	if err := ctx.Err(); err != nil {
+		return 0, nil, status.FromContextError(err).Err()
+	}
 	number, err := i.reserve(remote)
 	if err != nil {
 		return 0, nil, err
@@ -60,6 +66,10 @@ func (r *registrations) Register(_ context.Context, remote []wire.RemoteTool) (u
 	if !i.keep(number, remove, out) {
 		remove()
 		return 0, nil, errNoMore
+	}
+	if err := ctx.Err(); err != nil { // nobody learns the number, and so nobody could close it
+		_ = r.Unregister(ctx, number) // it returns no error
+		return 0, nil, status.FromContextError(err).Err()
 	}
 	return number, out, nil
 }

@@ -176,6 +176,37 @@ func TestPendingPermission(t *testing.T) {
 	}
 }
 
+// A service that does not heed its context, which is the host's own mistake, holds
+// up closing within its bound, and the error says so.
+func TestCallbackThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	b := openBench(t)
+	i := b.startGranted("many")
+	asked, over := make(chan struct{}), make(chan struct{})
+	gate := askGate{ask: func(context.Context, tool.PermissionRequest) error {
+		close(asked)
+		<-over
+		return nil
+	}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = b.callWith(context.Background(), "assert", tool.Call{Identity: someone, Input: []byte(`{"text":"x"}`), Gate: gate})
+	}()
+	<-asked
+	within(t, closing, "closing", func() {
+		if err := i.Close(context.Background()); err == nil || !strings.Contains(err.Error(), "a callback of the plugin does not end") {
+			t.Errorf("Close = %v, want that a callback does not end", err)
+		}
+	})
+	close(over)
+	<-ended
+	if err := b.scope.Close(context.Background()); err != nil {
+		t.Errorf("the owner is told again: %v", err)
+	}
+	b.wantNothingLeft()
+}
+
 // What one plugin may register is bounded in all, not for each time.
 func TestToolsAreBounded(t *testing.T) {
 	t.Parallel()
