@@ -7,7 +7,8 @@
 //
 //	host ── reaper (session, child subreaper) ── program (group) ── descendants
 //
-// The reaper ends when it has no child left, which only the kernel can say, so its end is the proof that the tree is gone.
+// The reaper ends well when it has no child left, which only the kernel can say, so its exit status is the proof that the tree
+// is gone. What it reports is none: a program with the rights of root could report in its place.
 // It ends the tree when the program ends, when the host asks, and when the host is gone, which it is told in two ways that
 // do not depend on each other: the lifeline, a pipe that only the host holds open, and the parent-death signal. That
 // signal is SIGCONT, so that a reaper that was stopped hears of it as well. The program has both too: its standard input

@@ -2,12 +2,10 @@ package sandbox
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -209,6 +207,30 @@ func stop(t *testing.T, pid int) {
 	eventually(t, patience, "it has stopped", func() bool { p, _ := processOf(pid); return p.state == 'T' })
 }
 
+// A program that reports in the reaper's place that nothing is left, which the rights of its user do not let it do, is not
+// believed: what made a session of its own ends with it. Seen to fail with a report on which the host kills the reaper, and as
+// an ordinary user with the reaper left dumpable.
+func TestLaw41ForgedReport(t *testing.T) {
+	const forge = `{ for word in 'gone 0' 'exited 0' 'nonsense' ''; do echo "$word"; done >/proc/$PPID/fd/3; } 2>/dev/null && echo forged || echo refused; `
+	p := plant(t, reaperRole, `("$SELF" __session /bin/sh -c 'sleep 1000 & echo ready; exec sleep 1000' &); read word; `+forge+`exec sleep 1000`)
+	p.wantLine("ready")
+	pids := append(p.wantAll(3), p.Top())
+	if _, err := p.pipes.holdProgram.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	want := "forged"
+	if os.Getuid() != 0 {
+		want = "refused"
+	}
+	p.wantLine(want)
+	if want == "forged" {
+		await(t, "the forged exit", p.Exited())
+	}
+	p.kill()
+	p.wantNone()
+	wantReaped(t, pids)
+}
+
 // A reaper that is killed takes the program and its session with it. What has a session of its own is not found any more, and
 // Kill says that.
 func TestReaperKilled(t *testing.T) {
@@ -341,148 +363,6 @@ func wantNoChildren(t *testing.T) {
 	for _, p := range processes() {
 		if p.parent == os.Getpid() {
 			t.Errorf("child %+v is left", p)
-		}
-	}
-}
-
-// Whatever the tree does, Kill returns within two seconds, and nothing is left. Seen to fail with awaitGone waiting without
-// a timer, with killByHand leaving the tree or the reaper alone, and with Kill sending no SIGCONT (the stopped reaper has to
-// be killed by hand, and the exit is lost).
-func TestLaw42BoundedKill(t *testing.T) {
-	t.Parallel()
-	killed := Exit{Code: -1, Signal: "killed"}
-	lost := Exit{Code: -1, Lost: true}
-	tests := []struct {
-		name, role, script string
-		stop               func(*tree) []int
-		want               Exit
-	}{
-		{"ignores signals", reaperRole, "trap '' TERM HUP INT CONT; echo ready; while :; do sleep 0.1; done", nil, killed},
-		{"busy", reaperRole, "echo ready; while :; do :; done", nil, killed},
-		{"stopped program", reaperRole, daemons, func(p *tree) []int { return []int{p.Pid()} }, killed},
-		{"stopped tree", reaperRole, daemons, func(p *tree) []int { return marked(p.mark) }, killed},
-		{"stopped reaper", reaperRole, daemons, func(p *tree) []int { return []int{p.Top()} }, killed},
-		{"all stopped", reaperRole, daemons, func(p *tree) []int { return append(marked(p.mark), p.Top()) }, killed},
-		{"deaf reaper, all stopped", deafRole, daemons, func(p *tree) []int { return append(marked(p.mark), p.Top()) }, lost},
-		{"deaf reaper, forking", deafRole, "echo ready; while :; do sleep 0.1 & sleep 0.01; done", nil, lost},
-		{"group, ignores signals", groupRole, "trap '' TERM HUP INT CONT; echo ready; while :; do sleep 0.1; done", nil, killed},
-		{"group, stopped", groupRole, "sleep 1000 & echo ready; exec sleep 1000", func(p *tree) []int { return marked(p.mark) }, killed},
-		{"group, storm", groupRole, "echo ready; while :; do sleep 0.05 & done", nil, killed},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			p := plant(t, test.role, test.script)
-			p.wantLine("ready")
-			if test.stop != nil {
-				for _, pid := range test.stop(p) {
-					stop(t, pid)
-				}
-			}
-			begin := time.Now()
-			p.kill()
-			wantBounded(t, begin)
-			p.wantNone()
-			if got := p.Exit(); got != test.want {
-				t.Errorf("Exit = %+v, want %+v", got, test.want)
-			}
-		})
-	}
-}
-
-// wantBounded allows for a slow machine.
-func wantBounded(t *testing.T, begin time.Time) {
-	t.Helper()
-	if took := time.Since(begin); took > 4*time.Second {
-		t.Errorf("it took %v, want two seconds at most", took)
-	}
-}
-
-// Seen to fail with awaitGone not looking at the context.
-func TestLaw42Patience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const after = reaperPatience - hurriedReaper/2
-		tests := []struct {
-			name            string
-			cancelled, gone time.Duration // when that happens, if it does
-			want            time.Duration
-			wantGone        bool
-		}{
-			{"nothing happens", 0, 0, reaperPatience, false},
-			{"gone", 0, after, after, true},
-			{"cancelled first", 1, 0, 1 + hurriedReaper, false},
-			{"cancelled late", after, 0, reaperPatience, false},
-			{"cancelled, gone", 1, 1 + hurriedReaper/2, 1 + hurriedReaper/2, true},
-			{"cancelled, gone too late", 1, after, 1 + hurriedReaper, false},
-		}
-		for _, test := range tests {
-			p := &Process{gone: make(chan struct{})}
-			ctx, cancel := context.WithCancel(t.Context())
-			if test.cancelled > 0 {
-				time.AfterFunc(test.cancelled, cancel)
-			}
-			if test.gone > 0 {
-				time.AfterFunc(test.gone, func() { close(p.gone) })
-			}
-			begin := time.Now()
-			gone := p.awaitGone(ctx, reaperPatience)
-			if took := time.Since(begin); took != test.want || gone != test.wantGone {
-				t.Errorf("%s: %v after %v, want %v after %v", test.name, gone, took, test.wantGone, test.want)
-			}
-			cancel()
-		}
-	})
-}
-
-// When the context is over there is less patience with the reaper, but the tree is ended all the same.
-func TestLaw42KillInAHurry(t *testing.T) {
-	t.Parallel()
-	for _, role := range []string{reaperRole, groupRole, deafRole} {
-		t.Run(strings.TrimPrefix(role, "__"), func(t *testing.T) {
-			t.Parallel()
-			p := plant(t, role, "sleep 1000 & echo ready; exec sleep 1000")
-			p.wantLine("ready")
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			begin := time.Now()
-			if err := p.Kill(ctx); err != nil {
-				t.Errorf("Kill = %v", err)
-			}
-			wantBounded(t, begin)
-			p.wantNone()
-		})
-	}
-}
-
-func TestKillConcurrentlyAndAgain(t *testing.T) {
-	t.Parallel()
-	for _, role := range []string{reaperRole, groupRole, deafRole} {
-		for _, when := range []string{"before the exit", "at the exit", "after the exit"} {
-			if role == deafRole && when != "before the exit" {
-				continue // it does not notice
-			}
-			t.Run(strings.TrimPrefix(role, "__")+" "+when, func(t *testing.T) {
-				t.Parallel()
-				p := plant(t, role, "sleep 1000 & echo ready; exec sleep 1000")
-				p.wantLine("ready")
-				if when != "before the exit" {
-					if err := syscall.Kill(p.Pid(), syscall.SIGTERM); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if when == "after the exit" {
-					await(t, "the exit", p.Exited())
-				}
-				begin := time.Now()
-				var killers sync.WaitGroup
-				for range 10 {
-					killers.Go(p.kill)
-				}
-				killers.Wait()
-				p.kill()
-				wantBounded(t, begin)
-				p.wantNone()
-			})
 		}
 	}
 }

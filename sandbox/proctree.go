@@ -143,8 +143,16 @@ func killIf(pid int, belongs func(process) bool) {
 	}
 }
 
-// siginfoPid is si_pid of a waitid result, which package unix has no name for. It follows three ints and, on 64-bit
-// systems, four bytes of padding.
-func siginfoPid(info *unix.Siginfo) int {
-	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), 12+unsafe.Sizeof(uintptr(0))-4)))
+// codeExited is CLD_EXITED, the code of a waitid result for a child that ended by itself.
+const codeExited = 1
+
+// siginfoPid is si_pid of a waitid result, which package unix has no name for.
+func siginfoPid(info *unix.Siginfo) int { return siginfoField(info, 0) }
+
+// siginfoStatus is its si_status, which comes after the user: the exit status, or the signal.
+func siginfoStatus(info *unix.Siginfo) int { return siginfoField(info, 2) }
+
+// siginfoField is a field of a waitid result. They follow three ints and, on 64-bit systems, four bytes of padding.
+func siginfoField(info *unix.Siginfo, field uintptr) int {
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), 12+unsafe.Sizeof(uintptr(0))-4+4*field)))
 }

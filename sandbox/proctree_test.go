@@ -136,8 +136,8 @@ func TestDescends(t *testing.T) {
 	}
 }
 
-func TestSiginfoPid(t *testing.T) {
-	child := exec.Command("/bin/true")
+func TestSiginfo(t *testing.T) {
+	child := exec.Command("/bin/sh", "-c", "exit 7")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,24 @@ func TestSiginfoPid(t *testing.T) {
 	if got := siginfoPid(&info); got != child.Process.Pid {
 		t.Errorf("siginfoPid = %d, want %d", got, child.Process.Pid)
 	}
-	if err := child.Wait(); err != nil {
+	if got := siginfoStatus(&info); got != 7 || info.Code != codeExited {
+		t.Errorf("siginfoStatus = %d with code %d, want 7 with %d", got, info.Code, codeExited)
+	}
+	if err := child.Wait(); child.ProcessState.ExitCode() != 7 {
 		t.Error(err)
+	}
+}
+
+// How a child ends proves something only when it ended by itself and with status 0.
+func TestAwaitExit(t *testing.T) {
+	for script, want := range map[string]bool{"exit 0": true, "exit 1": false, "kill -KILL $$": false, "kill -HUP $$": false} {
+		child := exec.Command("/bin/sh", "-c", script)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := awaitExit(child.Process.Pid); got != want {
+			t.Errorf("awaitExit of %q = %t, want %t", script, got, want)
+		}
+		_ = child.Wait()
 	}
 }

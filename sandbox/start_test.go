@@ -267,10 +267,11 @@ func TestEnvironment(t *testing.T) {
 	})
 }
 
-// The environment of the reaper is as little the host's as the program's.
+// The environment of the reaper is as little the host's as the program's. The good reaper does not let an ordinary user look
+// at it; the deaf one is started alike.
 func TestEnvironmentOfTheReaper(t *testing.T) {
 	t.Setenv("OF_THE_HOST", "secret")
-	p := plant(t, reaperRole, "echo ready; exec sleep 1000")
+	p := plant(t, deafRole, "echo ready; exec sleep 1000")
 	p.wantLine("ready")
 	got, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.Top()))
 	if err != nil {

@@ -18,7 +18,6 @@ const (
 	reportFailed  = "failed"  // errno: the program cannot be run
 	reportStarted = "started" // pid
 	reportExited  = "exited"  // wait status of the program
-	reportGone    = "gone"    // 0: no descendant is left
 )
 
 // watch follows the tree until it is gone. It runs on the thread that started it. What it learns first, that the program
@@ -46,11 +45,8 @@ func (p *Process) watchReaper(spec Spec, running chan error) {
 	// A reaper that cannot be told ends, and that is seen below.
 	_ = sendEnvironment(p.pipes.holdReaper, spec.Env)
 	exited := p.listen(spec, running)
-	if p.proven {
-		_ = p.top.Kill() // it has nothing left to do, and need not take its time
-	}
-	awaitExit(p.Top())
-	if !p.proven {
+	// That nothing is left is not for the reports to say, which others could add to: only how the reaper ended says it.
+	if p.proven = awaitExit(p.Top()); !p.proven {
 		p.sweep()
 	}
 	ended := p.reap()
@@ -80,9 +76,6 @@ func (p *Process) listen(spec Spec, running chan error) (exited bool) {
 			exited = true
 			p.exit = exitOf(syscall.WaitStatus(number))
 			close(p.exited)
-		case word == reportGone:
-			p.proven = true
-			return exited
 		}
 	}
 	return exited
@@ -97,12 +90,13 @@ func tell(running chan error, err error) {
 }
 
 // awaitExit waits until a child has ended and leaves it to be reaped, so that its id, and the id of its session, are still
-// its own.
-func awaitExit(pid int) {
+// its own. It reports whether the child ended by itself and with exit status 0.
+func awaitExit(pid int) (well bool) {
 	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
-			return
+			return err == nil && info.Code == codeExited && siginfoStatus(&info) == 0
 		}
 	}
 }
