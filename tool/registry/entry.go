@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/toolhost/toolhost/tool"
 )
@@ -30,8 +29,9 @@ func (e *entry) refusal(reason string) Refusal {
 }
 
 // prepare makes the entries of a registration, by effective name, and says what
-// is wrong with the other tools. It takes no lock.
-func (r *Registry) prepare(by Owner, tools map[string]tool.Tool) (map[string]*entry, []Refusal) {
+// is wrong with the other tools. Each schema is charged to the budget before the
+// next is compiled. r.mu is not held.
+func (r *Registry) prepare(by Owner, budget *budget, tools map[string]tool.Tool) (map[string]*entry, []Refusal) {
 	var refused []Refusal
 	refuse := func(authored, reason string) {
 		refused = append(refused, Refusal{Owner: by.Name, Name: authored, Reason: reason})
@@ -48,7 +48,8 @@ func (r *Registry) prepare(by Owner, tools map[string]tool.Tool) (map[string]*en
 		}
 	}
 	entries := make(map[string]*entry, len(named))
-	for name, equals := range named {
+	for _, name := range sortedKeys(named) { // in order, so that the budget ends at the same tool
+		equals := named[name]
 		if len(equals) > 1 {
 			for _, authored := range equals {
 				refuse(authored, fmt.Sprintf("the names %s become equal, %q: rename all but one", list(equals), name))
@@ -57,6 +58,10 @@ func (r *Registry) prepare(by Owner, tools map[string]tool.Tool) (map[string]*en
 		}
 		e, err := r.entry(by, equals[0], tools[equals[0]])
 		if err != nil {
+			refuse(equals[0], err.Error())
+			continue
+		}
+		if err := budget.charge(by.Name, e); err != nil {
 			refuse(equals[0], err.Error())
 			continue
 		}
@@ -136,38 +141,3 @@ func absent(raw json.RawMessage) bool {
 
 // clean is text that can be shown: what is not UTF-8 is replaced.
 func clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
-// maxCachedSchemas bounds the text of the schemas that are kept compiled.
-const maxCachedSchemas = 16 << 20
-
-// schemas compiles each schema once, so that a plugin that starts again, or tools
-// that answer alike, cost nothing. When it is full it begins anew; what is
-// registered keeps its own.
-type schemas struct {
-	mu       sync.Mutex // guards what follows
-	compiled map[string]*tool.Schema
-	bytes    int
-}
-
-// compile returns what compile makes of raw. The role keeps apart what is made in
-// different ways.
-func (s *schemas) compile(role string, raw json.RawMessage, compile func(json.RawMessage) (*tool.Schema, error)) (*tool.Schema, error) {
-	key := role + string(raw)
-	s.mu.Lock()
-	schema, ok := s.compiled[key]
-	s.mu.Unlock()
-	if ok {
-		return schema, nil
-	}
-	schema, err := compile(raw)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bytes += len(key); s.compiled == nil || s.bytes > maxCachedSchemas {
-		s.compiled, s.bytes = make(map[string]*tool.Schema), len(key)
-	}
-	s.compiled[key] = schema
-	return schema, nil
-}

@@ -15,6 +15,8 @@ type owner struct {
 	active  []*Registration     // oldest first
 	claimed map[string]struct{} // effective names of all registrations since Forget
 	last    Owner               // the settings when the last active one was closed
+	pending int                 // registrations that are being prepared
+	budget  budget              // of the active ones and those
 }
 
 func newOwner(name string) *owner {
@@ -51,6 +53,9 @@ func (o *owner) claims(name string) bool {
 func (o *owner) close(registration *Registration) {
 	if len(o.active) == 1 {
 		o.last = registration.owner
+	}
+	for _, e := range registration.entries {
+		o.budget.release(e)
 	}
 	o.active = slices.DeleteFunc(o.active, func(other *Registration) bool { return other == registration })
 }

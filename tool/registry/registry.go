@@ -133,18 +133,29 @@ func New(options Options) (*Registry, error) {
 // schemas are copied: what the caller does later to the map or the values in it
 // changes nothing (law 4).
 //
+// Registrations of one owner are prepared one after another. What their schemas
+// occupy is bounded by [MaxSchemaSize]; closing a registration makes room.
+//
 // The owner's settings hold for all its registrations, those of its newest active
 // one.
 func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration, Report) {
 	by.Override = slices.Clone(by.Override)
 	registration := &Registration{registry: r, owner: by}
-	registration.entries, registration.refused = r.prepare(by, tools)
+
+	r.mu.Lock()
+	o := r.owner(by.Name)
+	o.pending++ // nobody forgets it meanwhile
+	r.mu.Unlock()
+
+	o.budget.turn.Lock()
+	registration.entries, registration.refused = r.prepare(by, &o.budget, tools)
+	o.budget.turn.Unlock()
 	for _, e := range registration.entries {
 		e.registration = registration
 	}
 
 	r.mu.Lock()
-	o := r.owner(by.Name)
+	o.pending--
 	registration.limit(o)
 	o.active = append(o.active, registration)
 	for name := range registration.entries {
@@ -169,6 +180,7 @@ func (registration *Registration) limit(o *owner) {
 		if room--; room < 0 {
 			e := registration.entries[name]
 			registration.refused = append(registration.refused, e.refusal(tooMany(o.name)))
+			o.budget.release(e)
 			delete(registration.entries, name)
 		}
 	}
@@ -204,7 +216,7 @@ func (r *Registry) Forget(owner string) {
 			r.unclaim(name, o)
 		}
 	}
-	if len(o.active) == 0 {
+	if len(o.active)+o.pending == 0 {
 		delete(r.owners, owner)
 	}
 }
