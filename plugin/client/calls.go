@@ -117,9 +117,14 @@ func (i *Incarnation) unavailable() error {
 }
 
 func (i *Incarnation) unavailableLocked() error {
-	return &tool.Error{
-		Kind: tool.KindUnavailable, Message: fmt.Sprintf("the plugin %s is %s", i.spec.Name, i.state), Cause: i.failure,
+	what := "is still starting: try again later"
+	switch i.state {
+	case Failed:
+		what = "has failed"
+	case Draining, Closed:
+		what = "was closed"
 	}
+	return &tool.Error{Kind: tool.KindUnavailable, Message: fmt.Sprintf("the plugin %s %s", i.spec.Name, what), Cause: i.failure}
 }
 
 // callError says by whose doing a call did not end with an outcome: the tool's,

@@ -86,6 +86,7 @@ func TestCaseF01CrashSaysWhy(t *testing.T) {
 			spec := b.spec("many")
 			spec.Env = append(spec.Env, "TOKEN=very-secret")
 			i := b.startSpec(spec)
+			captured := b.tools["echo"]
 			_, err := b.call(context.Background(), "end", fmt.Sprintf(`{"how":%q}`, tt.how))
 			if e, _ := errors.AsType[*tool.Error](err); e == nil || e.Message != "the tool is unavailable" {
 				t.Errorf("the model reads %v", e)
@@ -107,6 +108,10 @@ func TestCaseF01CrashSaysWhy(t *testing.T) {
 			<-i.Gone()
 			if s := i.Status(); s.State != client.Failed {
 				t.Errorf("status = %+v", s)
+			}
+			_, err = captured.Execute(context.Background(), tool.Call{Identity: someone, Input: []byte(`{"text":"x"}`)})
+			if wantIn(t, wantKind(t, tool.KindUnavailable, err), tt.want...); err.Error() != "the plugin many has failed" {
+				t.Errorf("the model reads %q", err)
 			}
 			wantIn(t, i.Status().Reason, tt.want...)
 			if len(b.names()) > 0 {

@@ -40,10 +40,10 @@ func TestRemoveAllWithoutRights(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, plugin := range []string{"p1", "p2"} {
-				if err := os.MkdirAll(filepath.Join(run, plugin, "a/b/c"), 0o700); err != nil {
+				if err := os.MkdirAll(filepath.Join(run, plugin, "a", "b", "c"), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				write(t, filepath.Join(run, plugin, "a/b/file"), "", 0)
+				write(t, filepath.Join(run, plugin, "a", "b", "file"), "", 0)
 			}
 			takeRights := func() {
 				for _, path := range tt.bare {
