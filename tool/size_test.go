@@ -24,7 +24,7 @@ func heap() int {
 // 16 and sizeOfMember at 16.
 func TestLaw05SizeOfSchema(t *testing.T) {
 	patterns := func(pattern string) string {
-		return `{"properties":{` + many(10, func(i int) string { return fmt.Sprintf(`"p%d":{"pattern":"%s"}`, i, pattern) }) + `}}`
+		return `{"properties":{` + many(10, func(i int) string { return fmt.Sprintf(`"p%d":{"pattern":%q}`, i, pattern) }) + `}}`
 	}
 	properties := func(schema string) string {
 		return `{"properties":{` + many(1000, func(i int) string { return fmt.Sprintf(`"p%d":%s`, i, schema) }) + `}}`
@@ -75,7 +75,7 @@ func TestLaw05SizeOfSchema(t *testing.T) {
 func TestLaw05SchemaThatBecomesLarge(t *testing.T) {
 	pattern := strings.Repeat("a{1000}", 7)
 	tests := []struct{ name, schema, want string }{
-		{"patterns", `{"properties":{` + many(50, func(i int) string { return fmt.Sprintf(`"p%d":{"pattern":"%s"}`, i, pattern) }) + `}}`,
+		{"patterns", `{"properties":{` + many(50, func(i int) string { return fmt.Sprintf(`"p%d":{"pattern":%q}`, i, pattern) }) + `}}`,
 			`schema: its patterns take more than 8 MiB of memory with "a{1000}a{1000}`},
 		{"patterns of names", `{"patternProperties":{` + many(50, func(i int) string { return fmt.Sprintf(`"%s%d":{}`, pattern, i) }) + `}}`,
 			`schema: its patterns take more than 8 MiB of memory with "a{1000}a{1000}`},

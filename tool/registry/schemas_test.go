@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ func large(n int) map[string]tool.Tool {
 	x := says("x")
 	var properties []string
 	for i := range 12 {
-		properties = append(properties, fmt.Sprintf(`"p%d":{"pattern":"%s"}`, i, strings.Repeat("a{1000}", 7)))
+		properties = append(properties, fmt.Sprintf(`"p%d":{"pattern":%q}`, i, strings.Repeat("a{1000}", 7)))
 	}
 	x.Input = json.RawMessage(fmt.Sprintf(`{"$comment":"%d","type":"object","properties":{%s}}`, n, strings.Join(properties, ",")))
 	return map[string]tool.Tool{fmt.Sprintf("t%02d", n): x}
@@ -51,9 +52,7 @@ func TestLaw05SchemasOfOneOwnerAreLimited(t *testing.T) {
 		"one": func(b *bench) ([]*Registration, []Refusal) {
 			set := map[string]tool.Tool{}
 			for n := range tools {
-				for name, x := range large(n) {
-					set[name] = x
-				}
+				maps.Copy(set, large(n))
 			}
 			registration, report := b.Register(weather, set)
 			return []*Registration{registration}, report.Refused
