@@ -323,3 +323,26 @@ func TestLaw22OperationalErrorsReachTheOperator(t *testing.T) {
 		}
 	}
 }
+
+// A plugin that crashed is listed as failed, with how it ended and its last
+// words, and its tools are gone (law 44). Seen to fail without the tail of the log.
+func TestLaw44CrashIsVisible(t *testing.T) {
+	h := open(t, []string{"a"}, "probe")
+	l := activate(t, h, "a")
+	if _, err := call(context.Background(), l, "exit"); err != nil {
+		t.Fatal(err)
+	}
+	var s location.PluginStatus
+	waitFor(t, "the plugin to be listed as failed", func() bool {
+		s = l.Plugins()[0]
+		return s.State == client.Failed
+	})
+	for _, want := range []string{"exit status 7", "last words"} {
+		if !strings.Contains(s.Reason, want) {
+			t.Errorf("the reason is %q, want %q in it", s.Reason, want)
+		}
+	}
+	if len(s.Tools) != 0 {
+		t.Errorf("its tools %q are still there", s.Tools)
+	}
+}

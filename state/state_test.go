@@ -53,8 +53,8 @@ func mustTrust(t *testing.T, s *Store, r TrustRecord) {
 	}
 }
 
-// TestLaw40TrustIsRecorded (law 45: and outlives the store).
-func TestLaw40TrustIsRecorded(t *testing.T) {
+// TestLaw45TrustIsRecorded: it outlives the store (and law 40).
+func TestLaw45TrustIsRecorded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state #1?%41", "toolhost")
 	s := open(t, dir)
 	first, second := record("/p/toolhost.yaml", 1), record("/q/\xff?'\n", 2)

@@ -101,19 +101,22 @@ func (a *app) trust(ctx context.Context, path string) error {
 	if filepath.Base(file.Path) != config.FileName {
 		return fmt.Errorf("%s is not found by itself, since it is not named %s: name it with -c, which trusts it for that run", file.Path, config.FileName)
 	}
-	if err := a.printTrust(cfg, file); err != nil {
-		return err
+	if !a.json {
+		a.printTrust(cfg, file)
 	}
 	record := state.TrustRecord{Path: file.Path, Digest: file.Digest, By: userName(), At: time.Now()}
 	if err := a.state.Trust(ctx, record); err != nil {
 		return operational(err)
+	}
+	if a.json {
+		return a.printJSON(record)
 	}
 	_, err = fmt.Fprintf(a.stdout, "trusted %s\n", cell(file.Path))
 	return err
 }
 
 // printTrust says what a file would start, grant, pass and allow.
-func (a *app) printTrust(cfg *config.Config, file config.File) error {
+func (a *app) printTrust(cfg *config.Config, file config.File) {
 	for _, l := range cfg.Locations {
 		fmt.Fprintf(a.stdout, "location %s at %s\n", cell(l.Name), cell(l.Root))
 		for _, p := range l.Plugins {
@@ -145,7 +148,6 @@ func (a *app) printTrust(cfg *config.Config, file config.File) error {
 			}
 		}
 	}
-	return nil
 }
 
 func forAgent(agent string) string {

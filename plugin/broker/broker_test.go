@@ -193,7 +193,7 @@ func TestLaw12Tokens(t *testing.T) {
 
 // Each call is answered by its own gate, the activation by one that asks nobody
 // (law 25).
-func TestEachCallHasItsGate(t *testing.T) {
+func TestLaw25EachCallHasItsGate(t *testing.T) {
 	x := newTable(t, service.Grants()...)
 	one, two := &gate{}, &gate{}
 	_, first := x.begin(t, one)

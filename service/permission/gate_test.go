@@ -436,3 +436,14 @@ func TestCaseC01EveryResourceOfAChainIsJudged(t *testing.T) {
 		t.Errorf("asked %v, want [[touch pwn]]", got)
 	}
 }
+
+// TestLaw37FailedApprover: an approver that fails is a no, whatever else it says.
+// Seen to fail when the reply was looked at beside an error.
+func TestLaw37FailedApprover(t *testing.T) {
+	a := &approver{answer: func(context.Context, Request) (Reply, error) {
+		return Reply{Granted: true}, errors.New("socket closed")
+	}}
+	if err := New(&Policy{}, a).Gate(builtin()).Assert(t.Context(), request("edit", "x")); err == nil {
+		t.Error("a failed approver permitted")
+	}
+}
