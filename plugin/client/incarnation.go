@@ -95,7 +95,7 @@ func begin(
 		err = i.start(starting, connect)
 	}
 	if i.stopWaiting != nil && !i.stopWaiting() && err == nil {
-		err = context.Cause(starting) // it ended the process at the last moment
+		err = context.Cause(starting) // which ended the process at the last moment
 	}
 	if err == nil {
 		return i, nil
@@ -159,16 +159,15 @@ func (i *Incarnation) becomeReady() error {
 	); err != nil {
 		return err
 	}
+	if i.enter(Ready, nil) {
+		return nil
+	}
 	i.mu.Lock()
-	failure := i.failure
-	i.mu.Unlock()
-	if failure != nil {
-		return failure
+	defer i.mu.Unlock()
+	if i.failure != nil {
+		return i.failure
 	}
-	if !i.enter(Ready, nil) {
-		return errClosing
-	}
-	return nil
+	return errClosing
 }
 
 // wasReady reports whether the plugin may be expected to end when it is asked to.
@@ -242,11 +241,12 @@ func (i *Incarnation) lost(reason error) {
 }
 
 // enter changes the state and reports whether it is what it became. There is no
-// way back, and out of [Failed] there is none at all.
+// way back, out of [Failed] there is none at all, and what was lost while it
+// started is never ready.
 func (i *Incarnation) enter(s State, failure error) bool {
 	i.mu.Lock()
 	from := i.state
-	if from == Failed || s.order() <= from.order() {
+	if from == Failed || s.order() <= from.order() || s == Ready && i.failure != nil {
 		i.mu.Unlock()
 		return false
 	}
