@@ -39,7 +39,7 @@ func (i *Incarnation) connectLocal(plugin LocalPlugin) (*link, error) {
 	if err := i.life.Defer("plugin", release); err != nil {
 		return nil, err
 	}
-	if err := i.life.Go("plugin server", func(context.Context) error { return server.Serve(main) }); err != nil {
+	if err := i.life.Go("plugin server", func(context.Context) error { return serveUntilStopped(server, main) }); err != nil {
 		return nil, err
 	}
 	conn, err := dialMemory(main)

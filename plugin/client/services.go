@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ func (i *Incarnation) serve(link *link, b *broker.Broker) (uint32, error) {
 		grpc.ChainUnaryInterceptor(watch.unary), grpc.ChainStreamInterceptor(watch.stream))...)
 	b.Serve(server)
 	if err := i.life.Go("services", func(context.Context) error {
-		return server.Serve(listener)
+		return serveUntilStopped(server, listener)
 	}); err != nil {
 		_ = listener.Close()
 		return 0, err
@@ -39,6 +40,15 @@ func (i *Incarnation) serve(link *link, b *broker.Broker) (uint32, error) {
 		_ = listener.Close()
 		return watch.wait(callbackGrace)
 	})
+}
+
+// serveUntilStopped serves until the server is stopped, which may be before it
+// has begun.
+func serveUntilStopped(server *grpc.Server, listener net.Listener) error {
+	if err := server.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
 }
 
 // callbacks watches over what a plugin asks of the host: no callback brings the
