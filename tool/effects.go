@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -85,30 +84,5 @@ func (e Effects) String() string {
 	return "none"
 }
 
-// ParseEffects turns names into a set. An empty list is the undeclared set. An
-// unknown name is an error that lists the known ones.
-func ParseEffects(names []string) (Effects, error) {
-	var e Effects
-next:
-	for _, name := range names {
-		for _, n := range effectNames {
-			if n.name == name {
-				e |= n.effect
-				continue next
-			}
-		}
-		return 0, fmt.Errorf("effect %q is unknown; the effects are %s", name, knownEffects())
-	}
-	return e, nil
-}
-
 // MarshalJSON encodes the effective set as a list of names.
 func (e Effects) MarshalJSON() ([]byte, error) { return json.Marshal(e.Names()) }
-
-func knownEffects() string {
-	names := make([]string, len(effectNames))
-	for i, n := range effectNames {
-		names[i] = n.name
-	}
-	return strings.Join(names, ", ")
-}

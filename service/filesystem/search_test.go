@@ -340,8 +340,7 @@ func TestSearchIsCancelled(t *testing.T) {
 	}
 }
 
-// A hostile ignore file is not used, and that is said. Broken by hand: without the
-// bound it takes a minute; with what is not used left uncounted.
+// A hostile ignore file is not used, and that is said.
 func TestLaw14HostileIgnoreFile(t *testing.T) {
 	root := t.TempDir()
 	var hostile strings.Builder

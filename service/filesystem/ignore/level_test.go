@@ -8,7 +8,7 @@ import (
 
 // Ignore files of a hostile tree cost a bounded time: those over the bound are not
 // used, whether one file is too large or many add up. Broken by hand: with no
-// bound, and with the files above not counted.
+// bound.
 func TestLaw14IgnoreFilesAreBounded(t *testing.T) {
 	var b strings.Builder
 	for i := range 1000 {

@@ -54,8 +54,7 @@ func TestProgramSize(t *testing.T) {
 }
 
 // The largest program that is allowed stops soon, on a line of any length and on
-// many lines. Broken by hand: with the fast way for every line under 64 KiB, with
-// ctx looked at every 4096 runes, and with lines counted rather than their cost.
+// many lines. Broken by hand: with the fast way for every line under 64 KiB.
 func TestLaw14SearchStopsSoon(t *testing.T) {
 	const soon = 2 * time.Second // some 20 ms, with room for a busy machine; broken, it takes a minute
 	pattern := strings.Repeat("[^z]{0,999}", 5) + "[qr]"
