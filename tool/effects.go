@@ -65,6 +65,19 @@ func (e Effects) Beyond(declared Effects) Effects {
 	return e.Effective() &^ declared.Effective()
 }
 
+// A Contradiction is what a tool did or wanted to do beyond what its call may do
+// (laws 23, 24). It was refused; this is the record of it.
+type Contradiction struct {
+	// Identity is whose call it was, Tool the canonical id of what was called.
+	Identity Identity
+	Tool     string
+	// During says what the tool was at: "prepare", or the service that it used, such
+	// as "filesystem.read".
+	During string
+	// Allowed is what the call may do, Wanted what it would have taken.
+	Allowed, Wanted Effects
+}
+
 // Names lists the effective effects by name, in a fixed order.
 func (e Effects) Names() []string {
 	names := make([]string, 0, len(effectNames))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Status is how a call ended.
@@ -38,10 +39,13 @@ const (
 	KindTimedOut      Kind = "timed_out"      // rejected: nobody answered in time
 	KindNobodyToAsk   Kind = "nobody_to_ask"  // rejected: there is nobody who could answer
 	KindCancelled     Kind = "cancelled"      // rejected: the request was withdrawn; interrupted: the caller went away
+	KindBlocked       Kind = "blocked"        // rejected: a hook of the embedding program said no
 	KindCrashed       Kind = "crashed"        // error: the plugin's process ended
 	KindDeadline      Kind = "deadline"       // error: the call took longer than it may
 	KindInvalidOutput Kind = "invalid_output" // error: the output does not fit its schema
 	KindRetention     Kind = "retention"      // error: the whole output could not be kept
+	KindTooLarge      Kind = "too_large"      // error: the output is beyond what may be given at all
+	KindContradiction Kind = "contradiction"  // error: the tool would have done more than it declared
 	KindInternal      Kind = "internal"       // error: anything else that broke
 )
 
@@ -51,7 +55,7 @@ func (k Kind) Status() Status {
 	case KindFailure:
 		return Failed
 	case KindUnknownTool, KindUnavailable, KindInvalidInput,
-		KindDenied, KindDeclined, KindTimedOut, KindNobodyToAsk, KindCancelled:
+		KindDenied, KindDeclined, KindTimedOut, KindNobodyToAsk, KindCancelled, KindBlocked:
 		return Rejected
 	default:
 		return Errored
@@ -62,7 +66,9 @@ func (k Kind) Status() Status {
 type Settlement struct {
 	// Status is how the call ended; never Interrupted, which has no settlement.
 	Status Status `json:"status"`
-	// Structured is the structured value of a completed call.
+	// Structured is the structured value of a completed call. It is whole or absent:
+	// absent where there was no content and it was too large for the model, who then
+	// reads a preview of it as Content (law 17).
 	Structured json.RawMessage `json:"structured,omitempty"`
 	// Content is what the model reads of a completed call.
 	Content []Content `json:"content,omitempty"`
@@ -70,6 +76,31 @@ type Settlement struct {
 	Error *Error `json:"error,omitempty"`
 	// Ran says whether the executor had begun.
 	Ran bool `json:"ran"`
+	// Retained is where the whole of what was cut can be read (law 18).
+	Retained []Retained `json:"retained,omitempty"`
+	// Lost is how many bytes the tool itself dropped, as it says; they are in no
+	// retained output (law 19).
+	Lost int64 `json:"lost,omitempty"`
+	// Instructions are those of the project near what the call was about (law 30).
+	Instructions []Instruction `json:"instructions,omitempty"`
+}
+
+// Retained is the whole of an output that was cut, kept in managed storage.
+type Retained struct {
+	// Handle names it, for output_read, output_search and toolhost outputs.
+	Handle string `json:"handle"`
+	// Bytes and Lines are its size. A last line without its end counts.
+	Bytes int64 `json:"bytes"`
+	Lines int64 `json:"lines"`
+}
+
+// Instruction is a file of instructions to agents that stands in the project. It
+// is the repository's text, neither the tool's nor the host's.
+type Instruction struct {
+	// Path is relative to the Location's root, with slashes.
+	Path string `json:"path"`
+	// Text is the file's, cut to a bound.
+	Text string `json:"text"`
 }
 
 // Error is why a call did not complete. Message may be shown to a model: for an
@@ -133,6 +164,8 @@ func operational(kind Kind) string {
 		return "the tool did not finish within its deadline"
 	case KindRetention:
 		return "the tool's output could not be kept"
+	case KindTooLarge:
+		return "the tool's output is too large to be given"
 	default:
 		return "the tool is unavailable"
 	}
@@ -157,4 +190,22 @@ func InterruptedBy(ctx context.Context, ran bool) (*Interruption, bool) {
 		return nil, false
 	}
 	return &Interruption{Cause: context.Cause(ctx), Ran: ran}, true
+}
+
+// Suspension is the error of a call that waits for a person and was not waited
+// for (law 37). The call goes on waiting, owned by the Location, until it is
+// resumed, withdrawn, or lapses.
+type Suspension struct {
+	// Handle resumes or withdraws the call. It cannot be guessed.
+	Handle string
+	// Requests are what the person is being asked, as far as it is known.
+	Requests []PermissionRequest
+	// Expires is when it lapses.
+	Expires time.Time
+	// Ran says whether the executor had begun.
+	Ran bool
+}
+
+func (s *Suspension) Error() string {
+	return fmt.Sprintf("call suspended until %s: it waits for approval", s.Expires.Format(time.RFC3339))
 }

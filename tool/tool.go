@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"io"
 )
 
 // A Tool is everything a caller of it needs: what it says of itself and its one
@@ -24,6 +25,22 @@ type Tool struct {
 	Structured json.RawMessage
 	// Effects is the most that a call may do (law 23).
 	Effects Effects
+	// Irreversible says that a call may do what cannot be undone.
+	Irreversible bool
+	// Requests are the permissions that every call needs, in order, for a tool whose
+	// answer never varies; with Prepare they are not looked at (law 33).
+	Requests []PermissionRequest
+	// Targets names the properties of the input that hold a path, or a list of them,
+	// that a call is about; with Prepare they are not looked at (law 30).
+	Targets []string
+	// Unavailable, if it is not empty, says why the tool cannot be called now. That
+	// hides it from lists, and grants nothing (law 10).
+	Unavailable string
+	// Prepare says what one call would do. It is optional: without it Effects,
+	// Irreversible, Requests and Targets hold for every call. It changes nothing and
+	// asks nobody (law 25); its input and ctx are those of Execute, and an error ends
+	// the call as one of Execute does. It must be safe for concurrent calls.
+	Prepare func(ctx context.Context, call Call) (Preparation, error)
 	// Execute runs one call. Its input was validated against Input and has exactly
 	// the bytes that were validated. ctx is bounded by the caller, the deadline of
 	// the call, and the life of whatever provides the tool. It must be safe for
@@ -47,6 +64,12 @@ type Call struct {
 	// Progress receives what the executor reports while it runs. It may be nil and
 	// must not block; it is not called after Execute returned.
 	Progress func(Progress)
+	// Output receives text that the executor produces while it runs, of any size: it
+	// is bounded and kept as it comes, and becomes a block of text before the
+	// Result's own content. Its errors say that no more can be kept; the call then
+	// ends as failed retention. It may be nil, during Prepare for one, and is not for
+	// concurrent use.
+	Output io.Writer
 }
 
 // Progress is one report of a running call.
@@ -69,6 +92,9 @@ type Result struct {
 	// Content is what the model reads. Empty means that the structured value is
 	// all there is; an output that is a string is then also given as text (law 16).
 	Content []Content
+	// Lost is how many bytes the executor dropped before it returned, which nobody
+	// has any more (law 19).
+	Lost int64
 }
 
 // A Definition is what one tool says of itself to be listed: the part of a
@@ -88,4 +114,6 @@ type Definition struct {
 	Output json.RawMessage `json:"output_schema,omitempty"`
 	// Effects is the most that a call may do.
 	Effects Effects `json:"effects"`
+	// Irreversible says that a call may do what cannot be undone.
+	Irreversible bool `json:"irreversible,omitempty"`
 }

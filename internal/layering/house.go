@@ -110,6 +110,10 @@ func toolhost() house {
 			{packages: []string{"plugin/client"}},
 			{packages: []string{"plugin/sdk/sdktest"}, forTests: true},
 			{packages: []string{"config"}},
+			{
+				packages: []string{"instructions"}, never: []string{"plugin"},
+				why: "finding the project's instructions knows the filesystem and what was shown, not where paths come from",
+			},
 			{packages: []string{"location"}},
 			{packages: []string{"host"}},
 			{
@@ -129,6 +133,7 @@ func toolhost() house {
 			},
 			{packages: []string{"internal/layering"}, only: []string{}, why: "it reads the others as text"},
 			{packages: []string{"internal/bench"}, only: []string{}, why: "it holds nothing but tests"},
+			{packages: []string{"internal/laws"}, only: []string{}, why: "it holds nothing but tests"},
 		},
 
 		libraries: []library{
@@ -214,6 +219,6 @@ func transport() []string {
 func hostSide() []string {
 	return []string{
 		"state", "sandbox", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
-		"plugin/broker", "plugin/client", "config", "location", "host", "mcpserver", "control",
+		"plugin/broker", "plugin/client", "config", "instructions", "location", "host", "mcpserver", "control",
 	}
 }
