@@ -58,6 +58,8 @@ type Call struct {
 	Tool string
 	// Input is the validated input.
 	Input json.RawMessage
+	// Effects is what this call may do; a service refuses what goes beyond (law 24).
+	Effects Effects
 	// Gate answers permission questions about this call. It is nil for a tool that
 	// was given no service (law 6).
 	Gate Gate
