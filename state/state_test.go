@@ -239,7 +239,7 @@ func TestBrokenDatabase(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, "schema version 99 is newer than this program, which knows 1: upgrade toolhost"},
+		}, "schema version 99 is newer than this program, which knows 2: upgrade toolhost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -10,10 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
+
+// busyTimeout is how long a write waits for those of other processes.
+const busyTimeout = 5 * time.Second
 
 // fileName is the name of the database in the state directory.
 const fileName = "state.db"
@@ -98,13 +102,19 @@ func (s *Store) use(ctx context.Context, change func(*sql.DB) error) error {
 	if err == nil {
 		err = change(db)
 	}
-	if err != nil && ctx.Err() != nil {
+	return describe(ctx, path, err)
+}
+
+// describe makes an error that names the database and says what to do. An error
+// of a context that is over is its cause.
+func describe(ctx context.Context, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("state database %s: %w%s", path, err, advice(err))
-	}
-	return nil
+	return fmt.Errorf("state database %s: %w%s", path, err, advice(err))
 }
 
 // open returns the open database; one that could not be opened is tried again
@@ -115,11 +125,21 @@ func (s *Store) open(ctx context.Context, path string) (*sql.DB, error) {
 	if s.db != nil {
 		return s.db, nil
 	}
+	db, err := connect(ctx, path)
+	if err == nil {
+		s.db = db
+	}
+	return db, err
+}
+
+// connect opens a connection of its own, with further pragmas, and brings the
+// schema up to date.
+func connect(ctx context.Context, path string, pragmas ...string) (*sql.DB, error) {
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
 	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(wal)"},
+		"_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(wal)"}, pragmas...),
 		"_txlock": {"immediate"},
 	}.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
@@ -127,11 +147,28 @@ func (s *Store) open(ctx context.Context, path string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := migrate(ctx, db); err != nil {
+	if err := patiently(ctx, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s.db = db
 	return db, nil
+}
+
+// patiently tries again what finds the database locked. SQLite waits for others
+// by itself, except where two who wait could wait for each other: when several
+// open a database that is not in WAL mode yet.
+func patiently(ctx context.Context, open func() error) error {
+	deadline := time.Now().Add(busyTimeout)
+	for {
+		err := open()
+		if !isBusy(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // prepareFile makes the directory and the file, for nobody but the user. The
@@ -172,6 +209,31 @@ func migrations() []string {
 			by     TEXT    NOT NULL,
 			at     INTEGER NOT NULL -- milliseconds since 1970
 		) STRICT, WITHOUT ROWID`,
+		`CREATE TABLE calls (
+			id        INTEGER NOT NULL PRIMARY KEY, -- grows
+			run       TEXT    NOT NULL,             -- of the host; empty once the call is closed
+			root      TEXT    NOT NULL,
+			session   TEXT    NOT NULL,
+			agent     TEXT    NOT NULL,
+			message   TEXT    NOT NULL,
+			call      TEXT    NOT NULL,
+			host_made INTEGER NOT NULL,
+			tool      TEXT    NOT NULL,
+			effects   TEXT    NOT NULL,             -- names, with commas
+			started   INTEGER NOT NULL,             -- milliseconds since 1970
+			ended     INTEGER NOT NULL,             -- the same, or 0
+			status    TEXT    NOT NULL,
+			kind      TEXT    NOT NULL
+		) STRICT;
+		CREATE INDEX calls_open ON calls (run) WHERE run <> '';
+		CREATE TABLE seen_instructions (
+			root    TEXT    NOT NULL,
+			session TEXT    NOT NULL,
+			path    TEXT    NOT NULL,
+			at      INTEGER NOT NULL, -- milliseconds since 1970
+			PRIMARY KEY (root, session, path)
+		) STRICT, WITHOUT ROWID;
+		CREATE INDEX seen_instructions_at ON seen_instructions (at)`,
 	}
 }
 
@@ -204,6 +266,11 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
+func isBusy(err error) bool {
+	failure, ok := errors.AsType[*sqlite.Error](err)
+	return ok && failure.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
 // advice is what to do about an error of the database, to stand behind it.
 func advice(err error) string {
 	var failure *sqlite.Error
@@ -218,7 +285,7 @@ func advice(err error) string {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return "; its directory must be writable"
 	case sqlite3.SQLITE_BUSY:
-		return "; another process kept it locked for 5 s"
+		return fmt.Sprintf("; another process kept it locked for %v", busyTimeout)
 	default:
 		return ""
 	}
