@@ -112,7 +112,10 @@ func (l *loader) location(name, root string, parts []part) (Location, error) {
 			last = p.source
 		}
 	}
-	return Location{Name: name, Root: filepath.Clean(root), Plugins: l.decoder.plugins(merged), Policy: policy}, nil
+	return Location{
+		Name: name, Root: filepath.Clean(root), Plugins: l.decoder.plugins(merged), Policy: policy,
+		Output: l.decoder.output(parts, l.pluginNames()), Instructions: instructions(parts),
+	}, nil
 }
 
 // untrustedLists are the rules of a project's file that is not trusted, of which

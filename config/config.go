@@ -31,6 +31,10 @@
 // top of the file before the Location's entry, and the strictest file wins (law
 // 31), so that no layer can drop what another denies.
 //
+// Output adds up key by key, the limits of a tool too, and null brings a default
+// back. A project's file may lower what the user's file says of retention and
+// quota, and not raise it. Instructions are a list like any other.
+//
 // # Mistakes
 //
 // Every mistake of every file is reported at once, in an [Error]. A line of the
@@ -78,6 +82,12 @@ type Location struct {
 	Plugins []Plugin
 	// Policy judges the Location's calls.
 	Policy *permission.Policy
+	// Output is how outputs are bounded and kept.
+	Output Output
+	// Instructions are the names of the files of instructions for agents, AGENTS.md
+	// by default, in the order of the file. They have no slashes; without any, none
+	// are given.
+	Instructions []string
 }
 
 // A Plugin is one entry of plugins, after the layers were put together.

@@ -15,9 +15,11 @@ import (
 
 // The keys of config, each named once.
 const (
-	keyPlugins     = "plugins"
-	keyPermissions = "permissions"
-	keyLocations   = "locations"
+	keyPlugins      = "plugins"
+	keyPermissions  = "permissions"
+	keyOutput       = "output"
+	keyInstructions = "instructions"
+	keyLocations    = "locations"
 
 	keyRoot = "root"
 
@@ -35,7 +37,16 @@ const (
 	keyEffect   = "effect"
 	keyReason   = "reason"
 	keyAgent    = "agent"
+
+	keyMaxLines  = "max_lines"
+	keyMaxBytes  = "max_bytes"
+	keyRetention = "retention"
+	keyQuota     = "quota"
+	keyTools     = "tools"
 )
+
+// hostPlugin is the first part of the ids of the host's own tools.
+const hostPlugin = "toolhost"
 
 // pluginMarks are what may stand inside of a plugin's name beside letters and
 // digits.
@@ -46,6 +57,8 @@ func fileForm() form.Form {
 	return form.Form{Kind: form.Object, About: "Configuration of toolhost.", Keys: []form.Key{
 		{Name: keyPlugins, Form: pluginsForm()},
 		{Name: keyPermissions, Form: permissionsForm()},
+		{Name: keyOutput, Form: outputForm()},
+		{Name: keyInstructions, Form: instructionsForm()},
 		{Name: keyLocations, Form: locationsForm()},
 	}}
 }
@@ -72,6 +85,8 @@ func locationsForm() form.Form {
 			}},
 			{Name: keyPlugins, Form: pluginsForm()},
 			{Name: keyPermissions, Form: permissionsForm()},
+			{Name: keyOutput, Form: outputForm()},
+			{Name: keyInstructions, Form: instructionsForm()},
 		}},
 	}
 }
@@ -83,7 +98,7 @@ func pluginsForm() form.Form {
 		Names: &form.Form{
 			Kind: form.Text, About: "The name of the plugin.",
 			Pattern: `^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$`,
-			Verify:  func(name string) error { return checkName(name, pluginMarks) },
+			Verify:  checkPluginName,
 		},
 		Each: &form.Form{Kind: form.Object, About: "A plugin. With neither command nor builtin it is the built-in of that name, or adds to the user's entry of that name.", Keys: []form.Key{
 			{Name: keyBuiltin, Form: form.Form{Kind: form.Text, About: "The built-in plugin that this is, for one that is wanted twice or under another name."}},
@@ -165,6 +180,14 @@ func checkName(name, inside string) error {
 		return fmt.Errorf("a name has 1 to 64 letters and digits of ASCII, and inside of it %s", strings.Join(marks, ", "))
 	}
 	return nil
+}
+
+// checkPluginName also keeps the names of the host for its own tools.
+func checkPluginName(name string) error {
+	if strings.EqualFold(name, hostPlugin) || strings.EqualFold(name, "host") {
+		return fmt.Errorf("the name is the host's own; choose another")
+	}
+	return checkName(name, pluginMarks)
 }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }

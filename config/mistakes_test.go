@@ -25,7 +25,7 @@ func TestMistakes(t *testing.T) {
 
 		{"misspelled key", "perrmissions: []\n", `toolhost.yaml:1:1: unknown key "perrmissions" (did you mean "permissions"?)`},
 		{"key in another case", "Plugins: {}\n", `toolhost.yaml:1:1: unknown key "Plugins" (did you mean "plugins"?)`},
-		{"unknown key", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; the keys here are plugins, permissions, locations`},
+		{"unknown key", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; the keys here are plugins, permissions, output, instructions, locations`},
 		{"unknown key of a plugin", "plugins: {filesystem: {enviromment: {}}}\n", `toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are ` + pluginKeys},
 		{"misspelled key of a plugin", "plugins: {a b: {comand: [./x]}}\n", `toolhost.yaml:1:17: unknown key "comand" in plugins."a b" (did you mean "command"?)`},
 		{"misplaced key", "plugins: {filesystem: {permissions: []}}\n", `toolhost.yaml:1:24: unknown key "permissions" in plugins.filesystem; it belongs at the top of the file`},
@@ -74,6 +74,35 @@ func TestMistakes(t *testing.T) {
 		{"resource is a number", "permissions: [{action: read, resource: 8080, effect: deny}]\n", `toolhost.yaml:1:40: permissions[0].resource must be a text, not a number: put it in quotes`},
 		{"star without quotes", "permissions:\n  - {action: read, resource: *, effect: allow}\n", `toolhost.yaml:2:30: a text that begins with "*" must be put in quotes; aliases are not part of a config file`},
 		{"resource that matches nothing", "permissions: [{action: read, resource: ./x, effect: deny}]\n", `toolhost.yaml:1:40: resource "./x" matches no path: paths are judged in their shortest form, such as "x"`},
+
+		{"lines that are none", "output: {max_lines: 0}\n", "toolhost.yaml:1:21: output.max_lines \"0\" is not valid: it must be between 1 and 100000"},
+		{"too many lines", "output: {max_lines: 1e6}\n", "toolhost.yaml:1:21: output.max_lines \"1e6\" is not valid: it must be between 1 and 100000"},
+		{"lines by halves", "output: {max_lines: 1.5}\n", "toolhost.yaml:1:21: output.max_lines \"1.5\" is not valid: it is not a whole number"},
+		{"lines beyond all bounds", "output: {max_lines: 1e999999999}\n", "toolhost.yaml:1:21: output.max_lines \"1e999999999\" is not valid: it is not a whole number"},
+		{"lines in quotes", `output: {max_lines: "10"}`, "toolhost.yaml:1:21: output.max_lines must be a number, not a text: write it without quotes"},
+		{"negative bytes", "locations: {a: {root: ., output: {tools: {filesystem/read: {max_bytes: -1}}}}}\n", "toolhost.yaml:1:72: locations.a.output.tools.\"filesystem/read\".max_bytes \"-1\" is not valid: it must be between 1024 and 1048576"},
+		{"too many bytes", "output: {max_bytes: 1048577}\n", "toolhost.yaml:1:21: output.max_bytes \"1048577\" is not valid: it must be between 1024 and 1048576"},
+		{"retention in days", "output: {retention: 7d}\n", "toolhost.yaml:1:21: output.retention \"7d\" is not valid: a retention is a duration such as 168h or 90m; the longest unit is h"},
+		{"retention that is past", "output: {retention: -1h}\n", "toolhost.yaml:1:21: output.retention \"-1h\" is not valid: a retention is between 1m and 87600h"},
+		{"retention without a unit", "output: {retention: 3600}\n", "toolhost.yaml:1:21: output.retention must be a text, not a number: put it in quotes"},
+		{"quota with an unknown unit", "output: {quota: 5XB}\n", "toolhost.yaml:1:17: output.quota \"5XB\" is not valid: a size is a number of bytes, or a text such as 500MB or 2GiB"},
+		{"quota that is too small", "output: {quota: 1023KiB}\n", "toolhost.yaml:1:17: output.quota \"1023KiB\" is not valid: it must be between 1048576 and 1099511627776"},
+		{"quota that is huge", "output: {quota: 999999999999999999TiB}\n", "toolhost.yaml:1:17: output.quota \"999999999999999999TiB\" is not valid: it must be between 1048576 and 1099511627776"},
+		{"quota that is neither", "output: {quota: [1]}\n", "toolhost.yaml:1:17: output.quota must be a number, not a list"},
+		{"a tool without a plugin", "output: {tools: {read: {}}}\n", `toolhost.yaml:1:18: name "read" in output.tools is not valid: the id of a tool is plugin/tool, such as weather/forecast`},
+		{"a tool of an unknown plugin", "plugins: {filesystem: {}}\noutput: {tools: {filesytem/read: {}}}\n", `toolhost.yaml:2:18: tool "filesytem/read": plugin "filesytem" is not configured (did you mean "filesystem"?)`},
+		{"a tool that the host has not", "output: {tools: {toolhost/read: {}}}\n", `toolhost.yaml:1:18: name "toolhost/read" in output.tools is not valid: tool name "read" is not one that the host keeps for itself`},
+		{"a misspelled limit of a tool", "plugins: {filesystem: {}}\noutput: {tools: {filesystem/read: {max_line: 1}}}\n", `toolhost.yaml:2:36: unknown key "max_line" in output.tools."filesystem/read" (did you mean "max_lines"?)`},
+		{"misplaced limit", "max_lines: 1\n", `toolhost.yaml:1:1: unknown key "max_lines"; it belongs in output`},
+		{"the host's name", "plugins: {toolhost: {command: [./x]}}\n", `toolhost.yaml:1:11: name "toolhost" in plugins is not valid: the name is the host's own; choose another`},
+		{"the host's other name", "plugins: {Host: {command: [./x]}}\n", `toolhost.yaml:1:11: name "Host" in plugins is not valid: the name is the host's own; choose another`},
+
+		{"instructions in a directory", "instructions: [docs/AGENTS.md]\n", `toolhost.yaml:1:16: instructions[0] "docs/AGENTS.md" is not valid: it is the name of a file, without directories, such as AGENTS.md`},
+		{"instructions above", "instructions: [AGENTS.md, ..]\n", `toolhost.yaml:1:27: instructions[1] ".." is not valid: it is the name of a file, without directories, such as AGENTS.md`},
+		{"instructions without a name", `instructions: [""]`, `toolhost.yaml:1:16: instructions[0] "" is not valid: it is the name of a file, without directories, such as AGENTS.md`},
+		{"instructions with a line end", `instructions: ["a\nb"]`, `toolhost.yaml:1:16: instructions[0] "a\nb" is not valid: a name of a file has at most 255 bytes and no control characters`},
+		{"instructions twice", "instructions: [A, A]\n", `toolhost.yaml:1:19: instructions[1] "A" is there twice`},
+		{"instructions are no text", "instructions: AGENTS.md\n", "toolhost.yaml:1:15: instructions must be a list, not a text"},
 
 		{"location without a root", "locations: {a: {plugins: {}}}\n", "toolhost.yaml:1:16: locations.a has no root"},
 		{"location that is nothing", "locations: {a: }\n", "toolhost.yaml:1:15: locations.a is empty"},
@@ -144,7 +173,7 @@ func TestCaseG02UnknownKeysInEveryLayer(t *testing.T) {
 	w.write(FileName, "plugins: {filesystem: {enviromment: {}, evn: []}}\n") // not trusted
 	user := w.home + "/.config/toolhost/config.yaml"
 	want := user + `:1:1: unknown key "perrmissions" (did you mean "permissions"?)
-` + user + `:2:1: unknown key "locations"; the keys here are plugins, permissions
+` + user + `:2:1: unknown key "locations"; the keys here are plugins, permissions, output, instructions
 toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are builtin, command, sha256, files, grants, settings, env, override
 toolhost.yaml:1:41: unknown key "evn" in plugins.filesystem (did you mean "env"?)`
 	if _, err := w.load(); err == nil || err.Error() != want {

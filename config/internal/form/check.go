@@ -34,10 +34,13 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 		}
 		return
 	}
-	if want := f.Kind.node(); n.Kind != want {
+	if want := f.Kind.node(); n.Kind != want && (f.Kind != Size || n.Kind != document.Text) {
 		hint := ""
-		if f.Kind == Text && (n.Kind == document.Number || n.Kind == document.Bool) {
+		switch {
+		case f.Kind == Text && (n.Kind == document.Number || n.Kind == document.Bool):
 			hint = ": put it in quotes"
+		case f.Kind == Integer && n.Kind == document.Text:
+			hint = ": write it without quotes"
 		}
 		c.mistake(n.At, "%s must be %s, not %s%s", orFile(path), want, n.Kind, hint)
 		return
@@ -45,6 +48,10 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 	switch f.Kind {
 	case Text:
 		c.text(path, n, f)
+	case Integer, Size:
+		if _, err := f.Number(n); err != nil {
+			c.mistake(n.At, "%s %s is not valid: %v", path, Quote(n.Text), err)
+		}
 	case List:
 		if f.Arguments && len(n.Items) == 0 {
 			c.mistake(n.At, "%s is empty", path)
@@ -69,6 +76,8 @@ func (k Kind) node() document.Kind {
 		return document.Text
 	case List:
 		return document.Sequence
+	case Integer, Size:
+		return document.Number
 	default:
 		return document.Mapping
 	}

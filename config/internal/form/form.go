@@ -20,6 +20,11 @@ const (
 	Object
 	// Table is a mapping with names of the user's.
 	Table
+	// Integer is a whole number within bounds.
+	Integer
+	// Size is a whole number of bytes within bounds, or a text with a unit, such as
+	// 500MB.
+	Size
 )
 
 // A Form describes a part of a config file. Files are checked against it and the
@@ -35,6 +40,8 @@ type Form struct {
 
 	// Arguments makes a List one that is not empty, and in which a text may repeat.
 	Arguments bool
+
+	Min, Max int64 // of an Integer and a Size
 
 	OneOf   []string                // of a Text: all that it may be
 	Pattern string                  // of a Text: what Verify says as far as a regular expression can, for editors only

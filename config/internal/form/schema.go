@@ -34,6 +34,13 @@ func (f *Form) schema() map[string]any {
 	}
 	types := []string{"object"}
 	switch f.Kind {
+	case Integer, Size:
+		types[0] = "integer"
+		schema["minimum"], schema["maximum"] = f.Min, f.Max
+		if f.Kind == Size {
+			types = append(types, "string")
+			schema["pattern"] = sizePattern
+		}
 	case List:
 		types[0] = "array"
 		schema["items"] = f.Each.schema()

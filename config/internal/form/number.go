@@ -1,0 +1,63 @@
+package form
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/toolhost/toolhost/config/internal/document"
+)
+
+// sizePattern is how a size with a unit is spelled.
+const sizePattern = `^[0-9]{1,18} ?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$`
+
+// Number is the value of a node that an Integer or a Size describes.
+func (f *Form) Number(n *document.Node) (int64, error) {
+	var value *big.Int
+	var ok bool
+	if n.Kind == document.Text {
+		if value, ok = size(n.Text); !ok {
+			return 0, fmt.Errorf("a size is a number of bytes, or a text such as 500MB or 2GiB")
+		}
+	} else if value, ok = whole(n.Text); !ok {
+		return 0, fmt.Errorf("it is not a whole number")
+	}
+	if value.Cmp(big.NewInt(f.Min)) < 0 || value.Cmp(big.NewInt(f.Max)) > 0 {
+		return 0, fmt.Errorf("it must be between %d and %d", f.Min, f.Max)
+	}
+	return value.Int64(), nil
+}
+
+// whole is the value of a JSON number, if it is whole. Of one with many digits
+// or a large exponent no more is known than that it is far out of any bounds.
+func whole(text string) (*big.Int, bool) {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if power, err := strconv.Atoi(exponent); exponent != "" && (err != nil || power > 30 || power < -30) || len(mantissa) > 60 {
+		return nil, false
+	}
+	value, ok := new(big.Rat).SetString(text)
+	if !ok || !value.IsInt() {
+		return nil, false
+	}
+	return value.Num(), true
+}
+
+// size is the number of bytes of a size with a unit.
+func size(text string) (*big.Int, bool) {
+	if !regexp.MustCompile(sizePattern).MatchString(text) {
+		return nil, false
+	}
+	digits := strings.TrimRight(text, " BkKMGTi")
+	value, ok := new(big.Int).SetString(digits, 10)
+	unit := strings.TrimSpace(text[len(digits):])
+	base := int64(1000)
+	if strings.HasSuffix(unit, "iB") {
+		base = 1024
+	}
+	for range strings.IndexByte("BKMGT", strings.ToUpper(unit)[0]) {
+		value.Mul(value, big.NewInt(base))
+	}
+	return value, ok
+}
