@@ -66,7 +66,9 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		Activation: permission.New(l.config.Policy, permission.Nobody{}).Gate(permission.Caller{
 			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin,
 		}),
-		Register:     func(tools map[string]tool.Tool) (func(), []client.Refused) { return l.register(owner, tools) },
+		Register: func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
+			return l.register(owner, tools)
+		},
 		Log:          l.log,
 		StartTimeout: l.options.StartTimeout,
 	}, spec)
@@ -97,13 +99,13 @@ func (l *Location) spec(p config.Plugin) (client.Spec, error) {
 	return spec, nil
 }
 
-func (l *Location) register(owner registry.Owner, tools map[string]tool.Tool) (func(), []client.Refused) {
+func (l *Location) register(owner registry.Owner, tools map[string]tool.Tool) (client.Registered, []client.Refused) {
 	registration, report := l.registry.Register(owner, tools)
 	var refused []client.Refused
 	for _, x := range report.Refused {
 		refused = append(refused, client.Refused{Name: x.Name, Reason: x.Reason})
 	}
-	return registration.Close, refused
+	return registration, refused
 }
 
 func (p *plugin) failed(err error) {

@@ -2,9 +2,16 @@
 // server that has the granted services registered on it and no others, and the
 // tokens that tie each callback to a live call.
 //
-// It holds no policy. What a call may do is decided by its gate; what the
-// filesystem does is the engine's. A grant that was not given is a service that
-// does not exist (law 9).
+// It holds no policy. What a call may do is decided by its gate and its effects;
+// what the filesystem does is the engine's. A grant that was not given is a service
+// that does not exist (law 9).
+//
+// Every callback is held to the effects of the call that it belongs to (law 24),
+// and to reading while a call is being prepared or the plugin is being activated
+// (law 25). Which call that is, the token says, and tokens are the process's: a
+// plugin that has several live calls may use the token of any of them. So against
+// a hostile plugin the bound is the union of the effects of its live calls; against
+// one that is only mistaken it is each call's own.
 package broker
 
 import (
@@ -27,9 +34,13 @@ type Options struct {
 	Grants []service.Grant
 	// FileSystem is the Location's; needed for the filesystem grant.
 	FileSystem *filesystem.FileSystem
-	// Activation answers while the plugin is being activated. It must not ask
-	// anybody, and allow no more than reading (law 25). Nil refuses everything.
+	// Activation judges what the plugin reads while it is being activated. It must
+	// not ask anybody (law 25). Nil refuses everything.
 	Activation tool.Gate
+	// Contradicted is told of what was refused because it is beyond the effects of
+	// the call, once for each call and service (law 24). It must not block, and may
+	// be called concurrently. It may be nil.
+	Contradicted func(tool.Contradiction)
 	// Session, Log and Tools are there for every plugin.
 	Session wire.Session
 	Log     wire.Log
@@ -68,13 +79,30 @@ func (b *Broker) Serve(server grpc.ServiceRegistrar) {
 	}
 }
 
-// Begin gives a lease for a call whose permission questions gate answers; nil
-// refuses them all. The caller ends it. On a closed broker it is an error.
-func (b *Broker) Begin(gate tool.Gate) (*Lease, error) {
-	if gate == nil {
-		gate = closedGate{}
+// Begin gives a lease for a call, whose effects bound what its callbacks may do.
+// Effects that nobody declared are all. Its gate answers permission questions; a nil
+// one refuses them all. The caller ends the lease. On a closed broker it is an error.
+func (b *Broker) Begin(call tool.Call) (*Lease, error) { return b.begin(call, "") }
+
+// BeginPreparing gives a lease for the time in which a call is being prepared: it
+// only reads, and nothing is asked (law 25).
+func (b *Broker) BeginPreparing(call tool.Call) (*Lease, error) {
+	call.Effects = tool.Read
+	return b.begin(call, "nothing is asked while a call is being prepared: put the request into the preparation")
+}
+
+// BeginActivation gives the lease of the activation. It only reads, and nothing is
+// asked (law 25).
+func (b *Broker) BeginActivation() (*Lease, error) {
+	return b.begin(tool.Call{Gate: b.options.Activation, Effects: tool.Read},
+		"nothing is asked while the plugin is being activated: ask during a call")
+}
+
+func (b *Broker) begin(call tool.Call, silent string) (*Lease, error) {
+	if call.Gate == nil {
+		call.Gate = closedGate{}
 	}
-	l := newLease(b, gate)
+	l := newLease(b, call, silent)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -83,9 +111,6 @@ func (b *Broker) Begin(gate tool.Gate) (*Lease, error) {
 	b.leases[l.token] = l
 	return l, nil
 }
-
-// BeginActivation gives the lease of the activation, which only reads.
-func (b *Broker) BeginActivation() (*Lease, error) { return b.Begin(b.options.Activation) }
 
 // Close ends every lease and gives no more. It waits for callbacks no longer than
 // the ending of one lease does.

@@ -111,7 +111,7 @@ func newTable(t *testing.T, grants ...service.Grant) *table {
 
 func (x *table) begin(t *testing.T, g tool.Gate) (*Lease, context.Context) {
 	t.Helper()
-	l, err := x.Begin(g)
+	l, err := x.Begin(tool.Call{Gate: g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,27 +191,144 @@ func TestLaw12Tokens(t *testing.T) {
 	}
 }
 
-// Each call is answered by its own gate, the activation by one that asks nobody
-// (law 25).
-func TestLaw25EachCallHasItsGate(t *testing.T) {
+// Each call is answered by its own gate.
+func TestEachCallHasItsGate(t *testing.T) {
 	x := newTable(t, service.Grants()...)
 	one, two := &gate{}, &gate{}
 	_, first := x.begin(t, one)
 	_, second := x.begin(t, two)
-	activation, err := x.BeginActivation()
-	if err != nil {
-		t.Fatal(err)
-	}
 	permission := wire.NewPermission(x.conn)
-	for action, ctx := range map[string]context.Context{
-		"first": first, "second": second, "third": wire.WithToken(t.Context(), activation.Token()),
-	} {
+	for action, ctx := range map[string]context.Context{"first": first, "second": second} {
 		if err := permission.Assert(ctx, tool.PermissionRequest{Action: action, Resources: []string{"r"}}); err != nil {
 			t.Error(err)
 		}
 	}
-	if got := fmt.Sprint(one.asked, two.asked, x.activation.asked); got != "[first] [second] [third]" {
+	if got := fmt.Sprint(one.asked, two.asked, x.activation.asked); got != "[first] [second] []" {
 		t.Errorf("asked %s", got)
+	}
+}
+
+// While a call is being prepared, and during activation, a plugin reads and nobody
+// is asked, whatever the effects of the call; the refusal to ask is no refusal of the
+// call (law 25).
+//
+// Seen to fail: with the gate asked in Assert before silent is looked at; with the
+// call's own effects kept in BeginPreparing, and a table in which reading takes
+// write.
+func TestLaw25PreparingOnlyReads(t *testing.T) {
+	x := newTable(t, service.Grants()...)
+	asked := &gate{}
+	preparing, err := x.BeginPreparing(tool.Call{Gate: asked, Effects: tool.Network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	activation, err := x.BeginActivation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, l := range map[string]*Lease{
+		"put the request into the preparation": preparing,
+		"ask during a call":                    activation,
+	} {
+		ctx := wire.WithToken(t.Context(), l.Token())
+		files := wire.NewFileSystem(x.conn)
+		handle, _, err := files.ResolveRoot(ctx, "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page, err := files.Read(ctx, handle, service.ReadQuery{}); err != nil || page.Text != "text\n" {
+			t.Errorf("Read = %q, %v", page.Text, err)
+		}
+		err = wire.NewPermission(x.conn).Assert(ctx, tool.PermissionRequest{Action: "a", Resources: []string{"r"}})
+		if _, refusal := errors.AsType[*tool.Refusal](err); refusal || status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), want) {
+			t.Errorf("Assert = %v, want %q", err, want)
+		}
+		if err := l.permits("/toolhost.plugin.v1.FileSystemWriteService/Write"); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "only reads") {
+			t.Errorf("writing = %v", err)
+		}
+	}
+	if len(asked.asked)+len(x.activation.asked) > 0 {
+		t.Errorf("asked %q and %q", asked.asked, x.activation.asked)
+	}
+}
+
+// What a call may not do the services refuse, in words that say what to declare, and
+// the host is told, once for each call (law 24).
+//
+// Seen to fail: with permits left out of use; with Has of nothing in permits; with
+// told never set.
+func TestLaw24EffectsAreEnforced(t *testing.T) {
+	x := newTable(t, service.Grants()...)
+	var told []tool.Contradiction
+	x.options.Contradicted = func(c tool.Contradiction) { told = append(told, c) }
+	whose := tool.Identity{Session: "s", Agent: "a", Message: "m", Call: "c"}
+	tests := []struct {
+		effects tool.Effects
+		reads   bool
+	}{
+		{0, true}, // undeclared is everything
+		{tool.Read, true},
+		{tool.Read | tool.Network, true},
+		{tool.None, false},
+		{tool.Network, false},
+		{tool.AllEffects &^ tool.Read, false},
+	}
+	for _, tt := range tests {
+		told = nil
+		l, err := x.Begin(tool.Call{Gate: &gate{}, Effects: tt.effects, Identity: whose, Tool: "p/t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := wire.WithToken(t.Context(), l.Token())
+		for range 2 {
+			_, _, err = wire.NewFileSystem(x.conn).ResolveRoot(ctx, "file")
+			if tt.reads != (err == nil) {
+				t.Errorf("%s: reading = %v", tt.effects, err)
+			}
+		}
+		if err := wire.NewPermission(x.conn).Assert(ctx, tool.PermissionRequest{Action: "a", Resources: []string{"r"}}); err != nil {
+			t.Errorf("%s: asking = %v", tt.effects, err)
+		}
+		if tt.reads {
+			if len(told) > 0 {
+				t.Errorf("%s: told %+v", tt.effects, told)
+			}
+			continue
+		}
+		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "filesystem.read takes the effect read and this call may do "+tt.effects.String()) {
+			t.Errorf("%s: reading = %v", tt.effects, err)
+		}
+		want := tool.Contradiction{Identity: whose, Tool: "p/t", During: "filesystem.read", Allowed: tt.effects, Wanted: tool.Read}
+		if len(told) != 1 || told[0] != want {
+			t.Errorf("%s: told %+v, want %+v once", tt.effects, told, want)
+		}
+		l.End()
+	}
+}
+
+// Every method that takes a token is in the table of effects.
+func TestLaw24EveryMethodIsInTheTable(t *testing.T) {
+	b, err := New(Options{Grants: []service.Grant{service.GrantPermission}, Session: nobody{}, Log: nobody{}, Tools: nobody{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.options.Grants = service.Grants()
+	server := grpc.NewServer()
+	b.Serve(server)
+	found := 0
+	for name, info := range server.GetServiceInfo() {
+		if slices.Contains([]string{"SessionService", "LogService", "ToolsService"}, strings.TrimPrefix(name, "toolhost.plugin.v1.")) {
+			continue // which every plugin has, without a call
+		}
+		for _, m := range info.Methods {
+			found++
+			if service, effects := method("/" + name + "/" + m.Name).takes(); effects == tool.AllEffects || strings.HasPrefix(service, "/") {
+				t.Errorf("%s/%s takes %s", name, m.Name, effects)
+			}
+		}
+	}
+	if found < 7 {
+		t.Errorf("%d methods", found)
 	}
 }
 
@@ -303,13 +420,13 @@ func TestEndCancels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := b.Begin(&gate{})
+		l, err := b.Begin(tool.Call{Gate: &gate{}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx := incoming(t.Context(), l.Token())
 		cause := make(chan error, 1)
-		_, callback, done, err := b.use(ctx)
+		_, callback, done, err := b.use(ctx, assert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +444,7 @@ func TestEndCancels(t *testing.T) {
 		if err := <-cause; !errors.Is(err, ErrOver) {
 			t.Errorf("cause = %v", err)
 		}
-		if _, _, _, err := b.use(ctx); status.Code(err) != codes.PermissionDenied {
+		if _, _, _, err := b.use(ctx, assert); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("a callback after the end: %v", err)
 		}
 	})
@@ -375,7 +492,7 @@ func TestEndIsBounded(t *testing.T) {
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors after the callbacks, %d before", after, before)
 	}
-	if _, err := x.Begin(&gate{}); err == nil {
+	if _, err := x.Begin(tool.Call{Gate: &gate{}}); err == nil {
 		t.Error("a closed broker gives a lease")
 	}
 }
@@ -388,27 +505,4 @@ func (l *Lease) isIdle() bool {
 
 func incoming(ctx context.Context, token string) context.Context {
 	return metadata.NewIncomingContext(ctx, metadata.Pairs("toolhost-token", token))
-}
-
-func TestRequestsAreBounded(t *testing.T) {
-	long := strings.Repeat("x", maxRequestBytes)
-	metadata := map[string]string{}
-	for n := range maxMetadata + 1 {
-		metadata[fmt.Sprint(n)] = ""
-	}
-	for name, r := range map[string]tool.PermissionRequest{
-		"resources": {Resources: make([]string, maxResources+1)},
-		"save":      {Save: make([]string, maxResources+1)},
-		"metadata":  {Metadata: metadata},
-		"action":    {Action: long + "x"},
-		"bytes":     {Resources: []string{long}, Save: []string{"x"}},
-		"values":    {Metadata: map[string]string{"k": long}},
-	} {
-		if err := checkRequest(r); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := checkRequest(tool.PermissionRequest{Action: "a", Resources: make([]string, maxResources)}); err != nil {
-		t.Error(err)
-	}
 }

@@ -25,25 +25,31 @@ const (
 	callbackGrace = time.Second
 )
 
-// A Lease is the right to call back during one call, or during activation. What
-// was opened under it is closed when it ends.
+// A Lease is the right to call back during one call, while one is being prepared, or
+// during activation. What was opened under it is closed when it ends.
 type Lease struct {
-	broker *Broker
-	token  string
-	gate   tool.Gate
-	idle   chan struct{} // closed when it ended and the last callback did
+	broker  *Broker
+	token   string
+	gate    tool.Gate
+	effects tool.Effects
+	whose   tool.Identity
+	tool    string
+	silent  string        // why nothing is asked; empty when it may be
+	idle    chan struct{} // closed when it ended and the last callback did
 
 	mu      sync.Mutex
+	told    map[string]bool                    // under mu: the services by which it was contradicted
 	ended   bool                               // under mu: no more callbacks
 	next    uint64                             // under mu: the last handle, and the last callback
 	running map[uint64]context.CancelCauseFunc // under mu: the callbacks
 	roots   map[uint64]*filesystem.Root        // under mu: the open handles
 }
 
-func newLease(b *Broker, gate tool.Gate) *Lease {
+func newLease(b *Broker, call tool.Call, silent string) *Lease {
 	return &Lease{
-		broker: b, token: rand.Text(), gate: gate, idle: make(chan struct{}),
-		running: map[uint64]context.CancelCauseFunc{}, roots: map[uint64]*filesystem.Root{},
+		broker: b, token: rand.Text(), idle: make(chan struct{}), silent: silent,
+		gate: call.Gate, effects: call.Effects, whose: call.Identity, tool: call.Tool,
+		running: map[uint64]context.CancelCauseFunc{}, roots: map[uint64]*filesystem.Root{}, told: map[string]bool{},
 	}
 }
 
@@ -104,12 +110,16 @@ func (l *Lease) settle() {
 	close(l.idle)
 }
 
-// use finds the live call that a callback belongs to, and gives it a context that
-// ends with that call. done is called when the callback has ended.
-func (b *Broker) use(ctx context.Context) (l *Lease, _ context.Context, done func(), err error) {
+// use finds the live call that a callback belongs to, sees that the call may do what
+// the method takes, and gives it a context that ends with that call. done is called
+// when the callback has ended.
+func (b *Broker) use(ctx context.Context, m method) (l *Lease, _ context.Context, done func(), err error) {
 	l, ok := b.lease(wire.IncomingToken(ctx))
 	if !ok {
 		return nil, nil, nil, refused()
+	}
+	if err := l.permits(m); err != nil {
+		return nil, nil, nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

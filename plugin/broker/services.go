@@ -21,41 +21,18 @@ var (
 type permission struct{ broker *Broker }
 
 func (p *permission) Assert(ctx context.Context, r tool.PermissionRequest) error {
-	l, ctx, done, err := p.broker.use(ctx)
+	l, ctx, done, err := p.broker.use(ctx, assert)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := checkRequest(r); err != nil {
-		return err
+	if l.silent != "" {
+		return status.Error(codes.FailedPrecondition, l.silent)
+	}
+	if err := wire.CheckRequest(r); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return l.gate.Assert(ctx, r)
-}
-
-// Bounds of one permission request. A person may have to read it.
-const (
-	maxResources    = 1000
-	maxMetadata     = 64
-	maxRequestBytes = 256 << 10
-)
-
-// checkRequest bounds what a plugin may put before the rules and a person.
-func checkRequest(r tool.PermissionRequest) error {
-	size := len(r.Action)
-	for _, list := range [][]string{r.Resources, r.Save} {
-		for _, text := range list {
-			size += len(text)
-		}
-	}
-	for key, value := range r.Metadata {
-		size += len(key) + len(value)
-	}
-	if max(len(r.Resources), len(r.Save)) > maxResources || len(r.Metadata) > maxMetadata || size > maxRequestBytes {
-		return status.Errorf(codes.InvalidArgument,
-			"a permission request has at most %d resources, %d patterns to save, %d metadata and %d bytes: ask for less at once",
-			maxResources, maxResources, maxMetadata, maxRequestBytes)
-	}
-	return nil
 }
 
 // closedGate is the gate of what may ask for nothing.
@@ -87,7 +64,7 @@ func closed(action string, resources []string) error {
 type files struct{ broker *Broker }
 
 func (f *files) ResolveRoot(ctx context.Context, path string) (uint64, service.RootInfo, error) {
-	l, ctx, done, err := f.broker.use(ctx)
+	l, ctx, done, err := f.broker.use(ctx, resolveRoot)
 	if err != nil {
 		return 0, service.RootInfo{}, err
 	}
@@ -105,7 +82,7 @@ func (f *files) ResolveRoot(ctx context.Context, path string) (uint64, service.R
 }
 
 func (f *files) Release(ctx context.Context, handle uint64) error {
-	l, _, done, err := f.broker.use(ctx)
+	l, _, done, err := f.broker.use(ctx, release)
 	if err != nil {
 		return err
 	}
@@ -117,28 +94,28 @@ func (f *files) Release(ctx context.Context, handle uint64) error {
 }
 
 func (f *files) Read(ctx context.Context, handle uint64, q service.ReadQuery) (service.Page, error) {
-	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).Read)
+	return onRoot(ctx, f.broker, read, handle, q, (*filesystem.Root).Read)
 }
 
 func (f *files) List(ctx context.Context, handle uint64, q service.ListQuery) (service.Listing, error) {
-	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).List)
+	return onRoot(ctx, f.broker, list, handle, q, (*filesystem.Root).List)
 }
 
 func (f *files) Glob(ctx context.Context, handle uint64, q service.GlobQuery) (service.GlobResult, error) {
-	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).Glob)
+	return onRoot(ctx, f.broker, glob, handle, q, (*filesystem.Root).Glob)
 }
 
 func (f *files) Grep(ctx context.Context, handle uint64, q service.GrepQuery) (service.GrepResult, error) {
-	return onRoot(ctx, f.broker, handle, q, (*filesystem.Root).Grep)
+	return onRoot(ctx, f.broker, grep, handle, q, (*filesystem.Root).Grep)
 }
 
 // onRoot runs one method of a handle of the call that the callback belongs to.
 func onRoot[Query, Answer any](
-	ctx context.Context, b *Broker, handle uint64, q Query,
-	method func(*filesystem.Root, context.Context, Query) (Answer, error),
+	ctx context.Context, b *Broker, m method, handle uint64, q Query,
+	answer func(*filesystem.Root, context.Context, Query) (Answer, error),
 ) (Answer, error) {
 	var none Answer
-	l, ctx, done, err := b.use(ctx)
+	l, ctx, done, err := b.use(ctx, m)
 	if err != nil {
 		return none, err
 	}
@@ -147,5 +124,5 @@ func onRoot[Query, Answer any](
 	if err != nil {
 		return none, err
 	}
-	return method(root, ctx, q)
+	return answer(root, ctx, q)
 }

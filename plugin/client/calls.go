@@ -4,86 +4,121 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/toolhost/toolhost/plugin/client/internal/lines"
+	"github.com/toolhost/toolhost/plugin/broker"
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/tool"
 )
 
-// execute runs one call in the plugin.
-func (i *Incarnation) execute(ctx context.Context, executor uint64, call tool.Call) (tool.Result, error) {
+// execute runs one call in the plugin, or commits the action that was prepared for
+// it, if its number is not 0. It returns within [confirmGrace] after ctx is over.
+func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call tool.Call) (tool.Result, error) {
 	if len(call.Input) > wire.MaxInput {
 		return tool.Result{}, tool.Errorf(tool.KindInvalidInput, "the input has %d bytes; at most %d", len(call.Input), wire.MaxInput)
 	}
-	if err := i.beginCall(); err != nil {
+	var joined *joinedOutput
+	output := call.Output
+	if output == nil {
+		joined = &joinedOutput{}
+		output = joined
+	}
+	lease, err := i.letIn(call, (*broker.Broker).Begin)
+	if err != nil && action != 0 {
+		return tool.Result{}, gone(call, err)
+	}
+	if err != nil {
 		return tool.Result{}, err
 	}
-	defer i.endCall()
-	lease, err := i.broker.Begin(call.Gate)
+	var result tool.Result
+	err = i.run(ctx, call, lease, func(ctx context.Context, e wire.Execution) (err error) {
+		e.Executor, e.Action = executor, action
+		if action != 0 {
+			e.Input = nil // the plugin has it
+		}
+		result, err = i.plugin.Execute(ctx, e, call.Progress, output)
+		return err
+	})
 	if err != nil {
-		return tool.Result{}, i.unavailable()
+		return tool.Result{}, err
 	}
+	if joined != nil {
+		result.Content = joined.before(result.Content)
+	}
+	return result, nil
+}
+
+// letIn counts a call and gives it a lease, which [Incarnation.run] ends. Nothing
+// of the call has reached the plugin when it fails.
+func (i *Incarnation) letIn(call tool.Call, begin func(*broker.Broker, tool.Call) (*broker.Lease, error)) (*broker.Lease, error) {
+	if err := i.beginCall(); err != nil {
+		return nil, err
+	}
+	lease, err := begin(i.broker, call)
+	if err != nil {
+		i.endCall()
+		return nil, i.unavailable()
+	}
+	return lease, nil
+}
+
+// run lets the plugin do something for a call that was let in.
+func (i *Incarnation) run(ctx context.Context, call tool.Call, lease *broker.Lease, do func(context.Context, wire.Execution) error) error {
+	defer i.endCall()
 	defer lease.End()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(i.life.Context(), func() { cancel(errOver) })
 	defer stop()
 
-	e := wire.Execution{
-		Executor: executor, Tool: call.Tool, Identity: call.Identity, Token: lease.Token(), Input: call.Input,
-	}
+	e := wire.Execution{Tool: call.Tool, Identity: call.Identity, Token: lease.Token(), Input: call.Input}
 	if deadline, ok := ctx.Deadline(); ok {
 		e.Deadline = max(time.Until(deadline), time.Millisecond)
 	}
-	progress := throttle{limit: rate.NewLimiter(progressASecond, progressBurst), to: call.Progress}
-	result, err := i.plugin.Execute(ctx, e, progress.report)
-	if err != nil {
-		return tool.Result{}, i.callError(ctx, call, err)
+	err := do(ctx, e)
+	if err == nil {
+		return nil
 	}
-	progress.flush()
-	return result, nil
+	if !ended(err) {
+		until := time.Now().Add(confirmGrace)
+		lease.End() // what it waits for in the host is over, too
+		i.confirm(call, lease.Token(), until)
+	}
+	return i.callError(ctx, call, err)
 }
 
-// How often the caller hears of a call's progress at most.
-const (
-	progressASecond = 20
-	progressBurst   = 20
-)
-
-// throttle passes on as much of the progress as a person could follow, and
-// always the last of it. It is for one goroutine.
-type throttle struct {
-	limit *rate.Limiter
-	to    func(tool.Progress) // may be nil
-	held  *tool.Progress      // the last one, if it was not passed on
+// ended reports whether an error says that the handler has ended: it is the
+// handler's own.
+func ended(err error) bool {
+	_, failed := errors.AsType[*tool.Failure](err)
+	_, broke := errors.AsType[*wire.RemoteError](err)
+	return failed || broke
 }
 
-func (t *throttle) report(p tool.Progress) {
-	if t.to == nil {
-		return
+// joinedOutput is the output of a call whose caller takes none.
+type joinedOutput struct{ text []byte }
+
+func (o *joinedOutput) Write(p []byte) (int, error) {
+	if len(o.text)+len(p) > wire.MaxOutput {
+		return 0, &tool.Error{
+			Kind: tool.KindTooLarge, Message: "the tool's output is too large to be given",
+			Cause: fmt.Errorf("its output is over %d bytes", wire.MaxOutput),
+		}
 	}
-	if !t.limit.Allow() {
-		t.held = &p
-		return
-	}
-	t.held = nil
-	t.pass(p)
+	o.text = append(o.text, p...)
+	return len(p), nil
 }
 
-func (t *throttle) flush() {
-	if t.held != nil {
-		t.pass(*t.held)
+// before is the output as the first block of the content.
+func (o *joinedOutput) before(content []tool.Content) []tool.Content {
+	if len(o.text) == 0 {
+		return content
 	}
-}
-
-func (t *throttle) pass(p tool.Progress) {
-	p.Message = lines.Clean(p.Message)
-	t.to(p)
+	return append([]tool.Content{tool.Text(strings.ToValidUTF8(string(o.text), "\uFFFD"))}, content...)
 }
 
 // errOver is the cause of calls that end with their incarnation.
@@ -135,6 +170,9 @@ func (i *Incarnation) callError(ctx context.Context, call tool.Call, err error) 
 	}
 	if remote, ok := errors.AsType[*wire.RemoteError](err); ok {
 		return i.operational(tool.KindInternal, call, said(remote))
+	}
+	if output, ok := errors.AsType[*wire.OutputError](err); ok {
+		return output.Err
 	}
 	awaitDeadline(ctx, err)
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errOver) {

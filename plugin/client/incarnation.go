@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhost/toolhost/plugin/broker"
@@ -42,6 +43,9 @@ type Incarnation struct {
 	proc        *process               // nil without a process of its own
 	stopWaiting func() bool            // the end of the starting ends the process no more
 	endClient   func() <-chan struct{} // asks go-plugin to end; closed when it did
+
+	awaits     bool          // the plugin can be asked for the end of a call; set before it is ready
+	lastAction atomic.Uint64 // the number of a prepared action
 
 	mu         sync.Mutex
 	state      State       // under mu, changed by enter only

@@ -58,6 +58,7 @@ type bench struct {
 
 	mu    sync.Mutex
 	tools map[string]tool.Tool
+	ends  []string // how registrations ended
 	log   strings.Builder
 }
 
@@ -126,17 +127,29 @@ func (b *bench) logged() string {
 	return b.log.String()
 }
 
-func (b *bench) register(tools map[string]tool.Tool) (func(), []client.Refused) {
+func (b *bench) register(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.Copy(b.tools, tools)
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for name := range tools {
-			delete(b.tools, name)
-		}
-	}, nil
+	return &registered{b, tools}, nil
+}
+
+// registered is the tools of one registration of a bench.
+type registered struct {
+	bench *bench
+	tools map[string]tool.Tool
+}
+
+func (r *registered) Close() { r.remove("closed") }
+func (r *registered) Lost()  { r.remove("lost") }
+
+func (r *registered) remove(how string) {
+	r.bench.mu.Lock()
+	defer r.bench.mu.Unlock()
+	for name := range r.tools {
+		delete(r.bench.tools, name)
+	}
+	r.bench.ends = append(r.bench.ends, how)
 }
 
 func (b *bench) names() []string {

@@ -20,9 +20,12 @@ import (
 // maxIntroduction is the most bytes that are kept of what a plugin calls itself.
 const maxIntroduction = 128
 
+// features are the additions to the version that this host understands.
+func features() []string { return []string{wire.FeatureAwait} }
+
 // negotiate learns what the plugin is, and settles what it gets.
 func (i *Incarnation) negotiate(ctx context.Context, link *link) ([]service.Grant, error) {
-	d, err := link.plugin.Describe(ctx, nil)
+	d, err := link.plugin.Describe(ctx, features())
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", i.explain(ctx, err))
 	}
@@ -31,6 +34,7 @@ func (i *Incarnation) negotiate(ctx context.Context, link *link) ([]service.Gran
 	i.status.Version = lines.CleanShort(d.Version, maxIntroduction)
 	i.status.SDK = lines.CleanShort(d.SDK, maxIntroduction)
 	i.mu.Unlock()
+	i.awaits = slices.Contains(d.Features, wire.FeatureAwait)
 	if err := checkSettings(i.spec.Settings, d.Settings); err != nil {
 		return nil, err
 	}
@@ -79,7 +83,7 @@ func checkSettings(settings, schema []byte) error {
 func (i *Incarnation) activate(ctx context.Context, link *link, grants []service.Grant) error {
 	b, err := broker.New(broker.Options{
 		Grants: grants, FileSystem: i.host.FileSystem, Activation: i.host.Activation,
-		Session: (*session)(i), Log: i.logs, Tools: (*registrations)(i),
+		Session: (*session)(i), Log: i.logs, Tools: (*registrations)(i), Contradicted: i.contradicted,
 	})
 	if err != nil {
 		return err
@@ -100,9 +104,13 @@ func (i *Incarnation) activate(ctx context.Context, link *link, grants []service
 	for n, grant := range grants {
 		names[n] = string(grant)
 	}
+	var both []string // the features of both sides
+	if i.awaits {
+		both = []string{wire.FeatureAwait}
+	}
 	err = link.plugin.Activate(ctx, wire.Activation{
 		ServicesID: id, Plugin: i.spec.Name, Location: i.spec.Location, Root: i.spec.Root,
-		Settings: i.spec.Settings, Grants: names, Token: lease.Token(),
+		Settings: i.spec.Settings, Grants: names, Token: lease.Token(), Features: both,
 	})
 	if err != nil {
 		return fmt.Errorf("activate: %w", i.explain(ctx, err))
@@ -113,6 +121,15 @@ func (i *Incarnation) activate(ctx context.Context, link *link, grants []service
 		return errors.New("activate: it answered without having opened its session: its SDK must attach before it does")
 	}
 	return nil
+}
+
+// contradicted reports what was refused for the effects of a call.
+func (i *Incarnation) contradicted(c tool.Contradiction) {
+	i.logs.warn("the plugin tried more than the call may do", "tool", c.Tool, "during", c.During,
+		"allowed", c.Allowed.String(), "wanted", c.Wanted.String())
+	if i.host.Contradicted != nil {
+		i.host.Contradicted(c)
+	}
 }
 
 // session is how long the plugin is wanted: as long as the incarnation's scope.

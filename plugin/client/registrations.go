@@ -26,8 +26,8 @@ var _ wire.Tools = (*registrations)(nil)
 
 // registration is one act of registering.
 type registration struct {
-	tools, bytes int    // what it counts for
-	remove       func() // nil while it is being made
+	tools, bytes int        // what it counts for
+	made         Registered // nil while it is being made
 	refused      []Refused
 }
 
@@ -50,21 +50,31 @@ func (r *registrations) Register(ctx context.Context, remote []wire.RemoteTool) 
 			refused = append(refused, Refused{t.Name, "the name stands twice in one registration; the first one counts"})
 			continue
 		}
+		if _, err := wire.CheckNeeds(t.Tool.Requests, t.Tool.Targets); err != nil {
+			refused = append(refused, Refused{t.Name, err.Error()})
+			continue
+		}
 		value := t.Tool
+		value.Unavailable = lines.CleanShort(value.Unavailable, 1<<10)
+		if t.Prepares {
+			value.Prepare = func(ctx context.Context, call tool.Call) (tool.Preparation, error) {
+				return i.prepare(ctx, t.Executor, call)
+			}
+		}
 		value.Execute = func(ctx context.Context, call tool.Call) (tool.Result, error) {
-			return i.execute(ctx, t.Executor, call)
+			return i.execute(ctx, t.Executor, 0, call)
 		}
 		tools[t.Name] = value
 	}
-	remove, more := i.host.Register(tools)
+	made, more := i.host.Register(tools)
 	out := make([]wire.Refused, 0, len(refused)+len(more))
 	for _, x := range slices.Concat(refused, more) {
 		x = Refused{lines.CleanShort(x.Name, tool.MaxAuthoredName), lines.CleanShort(x.Reason, 1<<10)}
 		i.logs.warn("tool refused", "tool", x.Name, "reason", x.Reason)
 		out = append(out, wire.Refused(x))
 	}
-	if !i.keep(number, remove, out) {
-		remove()
+	if !i.keep(number, made, out) {
+		made.Lost()
 		return 0, nil, errNoMore
 	}
 	if err := ctx.Err(); err != nil { // nobody learns the number, and so nobody could close it
@@ -82,7 +92,10 @@ func (i *Incarnation) reserve(remote []wire.RemoteTool) (number uint64, err erro
 	own := registration{tools: max(1, len(remote))}
 	for _, t := range remote {
 		own.bytes += len(t.Name) + len(t.Tool.Title) + len(t.Tool.Description) +
-			len(t.Tool.Input) + len(t.Tool.Output) + len(t.Tool.Structured)
+			len(t.Tool.Input) + len(t.Tool.Output) + len(t.Tool.Structured) + len(t.Tool.Unavailable)
+		// Needs that are too large are refused when the tools are looked at one by one.
+		needs, _ := wire.CheckNeeds(t.Tool.Requests, t.Tool.Targets)
+		own.bytes += needs
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -103,14 +116,14 @@ func (i *Incarnation) reserve(remote []wire.RemoteTool) (number uint64, err erro
 
 // keep completes what was reserved. It reports false when it was removed
 // meanwhile.
-func (i *Incarnation) keep(number uint64, remove func(), refused []wire.Refused) bool {
+func (i *Incarnation) keep(number uint64, made Registered, refused []wire.Refused) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	own, ok := i.registered[number]
 	if !ok {
 		return false
 	}
-	own.remove = remove
+	own.made = made
 	for _, x := range refused {
 		own.refused = append(own.refused, Refused(x))
 	}
@@ -122,13 +135,13 @@ func (r *registrations) Unregister(_ context.Context, number uint64) error {
 	i := (*Incarnation)(r)
 	i.mu.Lock()
 	own := i.registered[number]
-	if own.remove != nil { // a number that was only reserved is not known to anybody
+	if own.made != nil { // a number that was only reserved is not known to anybody
 		delete(i.registered, number)
 		i.toolCount, i.toolBytes = i.toolCount-own.tools, i.toolBytes-own.bytes
 	}
 	i.mu.Unlock()
-	if own.remove != nil {
-		own.remove()
+	if own.made != nil {
+		own.made.Close()
 	}
 	return nil
 }
@@ -144,8 +157,8 @@ func (i *Incarnation) removeTools() {
 	}
 	i.mu.Unlock()
 	for _, own := range all {
-		if own.remove != nil {
-			own.remove()
+		if own.made != nil {
+			own.made.Lost()
 		}
 	}
 }

@@ -25,10 +25,10 @@ func TestRegistrationOfACallerThatIsGone(t *testing.T) {
 			}
 			added, removed := 0, 0
 			i := &Incarnation{state: Ready, registered: map[uint64]registration{}}
-			i.host.Register = func(map[string]tool.Tool) (func(), []Refused) {
+			i.host.Register = func(map[string]tool.Tool) (Registered, []Refused) {
 				added++
 				cancel()
-				return func() { removed++ }, nil
+				return &counted{&removed}, nil
 			}
 			_, _, err := (*registrations)(i).Register(ctx, []wire.RemoteTool{{Name: "t"}})
 			if status.Code(err) != codes.Canceled {
@@ -43,3 +43,9 @@ func TestRegistrationOfACallerThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// counted counts how often what was registered was removed.
+type counted struct{ removed *int }
+
+func (c *counted) Close() { *c.removed++ }
+func (c *counted) Lost()  { *c.removed++ }

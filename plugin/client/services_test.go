@@ -220,7 +220,7 @@ func TestRefusedTools(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	register := b.host.Register
-	b.host.Register = func(tools map[string]tool.Tool) (func(), []client.Refused) {
+	b.host.Register = func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
 		var refused []client.Refused
 		for name := range tools {
 			if len(name) > tool.MaxAuthoredName {
@@ -228,8 +228,8 @@ func TestRefusedTools(t *testing.T) {
 				delete(tools, name)
 			}
 		}
-		remove, _ := register(tools)
-		return remove, refused
+		made, _ := register(tools)
+		return made, refused
 	}
 	i := b.start("raw-calls")
 	got := i.Status().Refused

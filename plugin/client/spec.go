@@ -58,12 +58,15 @@ type Host struct {
 	RunDir string
 	// FileSystem is the Location's.
 	FileSystem *filesystem.FileSystem
-	// Activation answers permission questions while a plugin is being activated. It
-	// asks nobody.
+	// Activation judges what a plugin reads while it is being activated. It asks
+	// nobody.
 	Activation tool.Gate
-	// Register offers the tools of a plugin to the Location. The result removes
-	// exactly these.
-	Register func(tools map[string]tool.Tool) (remove func(), refused []Refused)
+	// Register offers the tools of a plugin to the Location.
+	Register func(tools map[string]tool.Tool) (Registered, []Refused)
+	// Contradicted, if it is not nil, is told of what a plugin tried beyond the
+	// effects of a call, and was refused (law 24). It must not block, and may be called
+	// concurrently.
+	Contradicted func(tool.Contradiction)
 	// Log is the host's log.
 	Log *slog.Logger
 	// StartTimeout bounds a start, from the executable to ready. 0 means
@@ -80,6 +83,16 @@ func (h Host) startTimeout() time.Duration {
 
 // DefaultStartTimeout is how long a plugin may take to become ready.
 const DefaultStartTimeout = 20 * time.Second
+
+// Registered is the tools of one registration. Exactly one of its methods is called,
+// once.
+type Registered interface {
+	// Close is called when the plugin takes the tools back. Whoever was shown them
+	// can still call them.
+	Close()
+	// Lost is called when the incarnation is gone, and nobody can call them.
+	Lost()
+}
 
 // Refused is a tool that was not registered, and why.
 type Refused struct{ Name, Reason string }
@@ -135,6 +148,8 @@ type Status struct {
 	Grants []service.Grant
 	// Refused are the tools that were not registered.
 	Refused []Refused
+	// Stuck is how many calls were cancelled and go on in the plugin.
+	Stuck int
 	// Since is when the state was entered.
 	Since time.Time
 }

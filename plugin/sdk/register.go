@@ -27,12 +27,14 @@ func (r Registrar) Register(ctx context.Context, tools Tools) (*Registration, er
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		t := tools[name]
 		if t.err == nil && t.run == nil {
-			t.err = fmt.Errorf("it was not made with New, NewProjected or Dynamic")
+			t.err = fmt.Errorf("it was not made with New, NewProjected, NewPrepared, Dynamic or DynamicPrepared")
 		}
 		if t.err != nil {
 			return nil, fmt.Errorf("tool %q: %w", name, t.err)
 		}
-		remote = append(remote, wire.RemoteTool{Name: name, Tool: t.value})
+		value := t.value
+		value.Requests = named(value.Requests, r.server.id(name))
+		remote = append(remote, wire.RemoteTool{Name: name, Tool: value, Prepares: t.prepare != nil})
 	}
 	// The host may call a tool before it has answered the registration, so the
 	// executors are there first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/scope"
-	"github.com/toolhost/toolhost/tool"
 )
 
 // server is the plugin's side of the wire: one activation of one plugin.
@@ -20,10 +20,13 @@ type server struct {
 	connect   func(id uint32) (wire.Connection, error)
 	lost      func(error) // the host is gone, or done with the plugin
 	executors executors
+	actions   actions
+	live      live
 	life      *scope.Scope
 
 	mu        sync.Mutex
 	activated bool            // under mu
+	key       string          // under mu: the plugin's, in the configuration
 	conn      wire.Connection // under mu; set once
 }
 
@@ -33,7 +36,11 @@ func newServer(p Plugin, connect func(id uint32) (wire.Connection, error), lost 
 	return &server{
 		plugin: p, connect: connect, lost: lost,
 		executors: executors{all: map[uint64]Tool{}, closed: map[uint64]time.Time{}},
-		life:      scope.New(context.Background(), "plugin "+p.Name),
+		actions: actions{all: map[uint64]*action{}, discarded: func(err error) {
+			fmt.Fprintln(os.Stderr, err) // which is the host's log
+		}},
+		live: live{all: map[string]chan struct{}{}},
+		life: scope.New(context.Background(), "plugin "+p.Name),
 	}
 }
 
@@ -55,7 +62,7 @@ func (s *server) Describe(context.Context, []string) (wire.Description, error) {
 	if err != nil {
 		return wire.Description{}, err
 	}
-	d := wire.Description{Name: s.plugin.Name, Version: s.plugin.Version, SDK: "toolhost-go/" + Version, Settings: settings}
+	d := wire.Description{Name: s.plugin.Name, Version: s.plugin.Version, SDK: "toolhost-go/" + Version, Settings: settings, Features: []string{wire.FeatureAwait}}
 	for _, need := range s.plugin.Needs {
 		d.Services = append(d.Services, string(need))
 	}
@@ -65,7 +72,7 @@ func (s *server) Describe(context.Context, []string) (wire.Description, error) {
 func (s *server) Activate(ctx context.Context, a wire.Activation) error {
 	s.mu.Lock()
 	again := s.activated
-	s.activated = true
+	s.activated, s.key = true, a.Plugin
 	s.mu.Unlock()
 	if again {
 		return errors.New("the plugin is already activated: a process serves one activation")
@@ -124,45 +131,8 @@ func (s *server) activate(ctx context.Context, loc Location) (err error) {
 	return s.plugin.Activate(ctx, loc)
 }
 
-func (s *server) Execute(ctx context.Context, e wire.Execution, progress func(tool.Progress)) (tool.Result, error) {
-	t, ok := s.executors.get(e.Executor)
-	if !ok {
-		return tool.Result{}, fmt.Errorf("%s: its registration was closed", e.Tool)
-	}
-	if _, bounded := ctx.Deadline(); !bounded && e.Deadline > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, e.Deadline)
-		defer cancel()
-	}
-	running := &running{send: progress}
-	defer running.end()
-	return t.run(ctx, Call{
-		SessionID: e.Identity.Session, Agent: e.Identity.Agent, MessageID: e.Identity.Message, CallID: e.Identity.Call,
-		HostMade: e.Identity.HostMade, Tool: e.Tool, progress: running.report,
-	}, e.Input)
-}
-
-// running keeps the events of a call in order, and none after its end.
-type running struct {
-	mu   sync.Mutex
-	send func(tool.Progress) // under mu; nil once the handler returned
-}
-
-func (r *running) report(p tool.Progress) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.send != nil {
-		r.send(p)
-	}
-}
-
-func (r *running) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.send = nil
-}
-
 func (s *server) Drain(ctx context.Context) error {
+	s.actions.dropAll()
 	if s.plugin.Drain == nil {
 		return nil
 	}
@@ -176,11 +146,19 @@ func (s *server) tools() wire.Tools {
 	return wire.NewTools(s.conn)
 }
 
+// id is the canonical id of a tool of this plugin.
+func (s *server) id(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.key + "/" + name
+}
+
 // close ends what the activation started.
 func (s *server) close(ctx context.Context) error {
 	s.mu.Lock()
 	conn := s.conn
 	s.mu.Unlock()
+	s.actions.dropAll()
 	err := s.life.Close(ctx)
 	if conn != nil {
 		err = errors.Join(err, conn.Close())

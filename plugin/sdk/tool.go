@@ -18,45 +18,19 @@ import (
 type Tools map[string]Tool
 
 // A Tool is a description, schemas, and one handler. It has no name and may be
-// registered under several. [New], [NewProjected] and [Dynamic] make one.
+// registered under several. [New], [NewProjected], [NewPrepared], [Dynamic] and
+// [DynamicPrepared] make one.
 type Tool struct {
-	value tool.Tool
-	run   func(ctx context.Context, call Call, input json.RawMessage) (Result, error)
-	err   error // of making it; Register returns it
+	value   tool.Tool
+	prepare dynamicPrepare // nil for a tool of which every call is declared
+	run     dynamicHandler
+	err     error // of making it; Register returns it
 }
 
-// An Option is a further property of a tool.
-type Option interface{ apply(*tool.Tool) }
-
-// An Effect is something that a call may do beyond computing its answer. A tool
-// that declares none may do everything, as far as the host can tell, and is
-// treated so.
-type Effect tool.Effects
-
-// The effects.
-const (
-	// Read looks at files or other state of the Location.
-	Read = Effect(tool.Read)
-	// Write changes files or other state of the Location.
-	Write = Effect(tool.Write)
-	// Process runs programs.
-	Process = Effect(tool.Process)
-	// Network talks to other machines.
-	Network = Effect(tool.Network)
-	// UserInteraction asks the person something.
-	UserInteraction = Effect(tool.UserInteraction)
-	// Delegation hands work to another agent.
-	Delegation = Effect(tool.Delegation)
-	// NoEffect declares that a call only computes its answer.
-	NoEffect = Effect(tool.None)
+type (
+	dynamicHandler = func(ctx context.Context, call Call, input json.RawMessage) (Result, error)
+	dynamicPrepare = func(ctx context.Context, call Call, input json.RawMessage) (Preparation[Result], error)
 )
-
-func (e Effect) apply(t *tool.Tool) { t.Effects |= tool.Effects(e) }
-
-// Title is a short name of a tool, for people.
-type Title string
-
-func (title Title) apply(t *tool.Tool) { t.Title = string(title) }
 
 // New makes a tool of a handler. Its schemas are derived from In, which must be
 // a struct or a map, and Out; a `jsonschema:"…"` tag of a field is its
@@ -65,14 +39,7 @@ func New[In, Out any](description string, handler func(ctx context.Context, call
 	if handler == nil {
 		return Tool{err: errors.New("the handler is nil")}
 	}
-	return typed(description, func(ctx context.Context, call Call, in In) (Result, error) {
-		out, err := handler(ctx, call, in)
-		if err != nil {
-			return Result{}, err
-		}
-		output, err := encode(out)
-		return Result{Output: output}, err
-	}, schemaFor[Out], nil, options)
+	return typed(description, nil, encoded(handler), schemaFor[Out], nil, options)
 }
 
 // NewProjected makes a tool whose model reads something else than the output.
@@ -89,7 +56,7 @@ func NewProjected[In, Out, Structured any](
 	if handler == nil || project == nil {
 		return Tool{err: errors.New("the handler or the projection is nil")}
 	}
-	return typed(description, func(ctx context.Context, call Call, in In) (Result, error) {
+	return typed(description, nil, func(ctx context.Context, call Call, in In) (Result, error) {
 		out, err := handler(ctx, call, in)
 		if err != nil {
 			return Result{}, err
@@ -125,7 +92,11 @@ func Dynamic(d Declaration, handler func(ctx context.Context, call Call, input j
 	if handler == nil {
 		return Tool{err: errors.New("the handler is nil")}
 	}
-	t := Tool{run: handler, value: tool.Tool{
+	return dynamic(d, nil, handler, options)
+}
+
+func dynamic(d Declaration, prepare dynamicPrepare, handler dynamicHandler, options []Option) Tool {
+	t := Tool{prepare: prepare, run: handler, value: tool.Tool{
 		Description: d.Description,
 		Input:       bytes.Clone(d.Input), Output: bytes.Clone(d.Output), Structured: bytes.Clone(d.Structured),
 	}}
@@ -138,6 +109,7 @@ func Dynamic(d Declaration, handler func(ctx context.Context, call Call, input j
 // typed is the one way from types to a dynamic tool.
 func typed[In any](
 	description string,
+	prepare func(context.Context, Call, In) (Preparation[Result], error),
 	run func(context.Context, Call, In) (Result, error),
 	output, structured func() (json.RawMessage, error),
 	options []Option,
@@ -156,14 +128,35 @@ func typed[In any](
 	if err != nil {
 		return Tool{err: err}
 	}
+	if prepare == nil {
+		return dynamic(d, nil, decoded(run), options)
+	}
+	return dynamic(d, decoded(prepare), decoded(run), options)
+}
+
+// decoded makes a handler of types one of JSON.
+func decoded[In, Answer any](handler func(context.Context, Call, In) (Answer, error)) func(context.Context, Call, json.RawMessage) (Answer, error) {
 	exact := holdsInterface(reflect.TypeFor[In](), map[reflect.Type]bool{})
-	return Dynamic(d, func(ctx context.Context, call Call, input json.RawMessage) (Result, error) {
+	return func(ctx context.Context, call Call, input json.RawMessage) (Answer, error) {
 		in, err := decodeInput[In](input, exact)
 		if err != nil {
-			return Result{}, fmt.Errorf("decode input: %w", err)
+			var none Answer
+			return none, fmt.Errorf("decode input: %w", err)
 		}
-		return run(ctx, call, in)
-	}, options...)
+		return handler(ctx, call, in)
+	}
+}
+
+// encoded makes an output of a handler a result.
+func encoded[In, Out any](handler func(context.Context, Call, In) (Out, error)) func(context.Context, Call, In) (Result, error) {
+	return func(ctx context.Context, call Call, in In) (Result, error) {
+		out, err := handler(ctx, call, in)
+		if err != nil {
+			return Result{}, err
+		}
+		output, err := encode(out)
+		return Result{Output: output}, err
+	}
 }
 
 func schemaFor[T any]() (json.RawMessage, error) {
@@ -210,25 +203,3 @@ func Audio(data []byte, mimeType string) Content { return tool.Audio(data, mimeT
 
 // Link refers to something that can be read elsewhere.
 func Link(uri, name string) Content { return tool.Link(uri, name) }
-
-// Call says for whom a handler runs. The ids are the runner's; a plugin cannot
-// change what the host knows of its call.
-type Call struct {
-	// SessionID, Agent, MessageID and CallID identify the call.
-	SessionID, Agent, MessageID, CallID string
-	// HostMade is true when some of the ids were made by the host.
-	HostMade bool
-	// Tool is the canonical id of the tool: the plugin's key, a slash, the name.
-	Tool string
-
-	progress func(tool.Progress)
-}
-
-// Progress reports how far the call has come: done of total, in units of the
-// tool's choice, total being 0 when it is not known. It may block while the host
-// is busy, and does nothing after the handler returned.
-func (c Call) Progress(done, total float64, message string) {
-	if c.progress != nil {
-		c.progress(tool.Progress{Done: done, Total: total, Message: message})
-	}
-}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -11,18 +12,32 @@ import (
 	"github.com/toolhost/toolhost/tool"
 )
 
-// errorEvent is the terminal event of a call that did not complete.
-func errorEvent(err error) *pluginv1.ExecuteResponse {
+// outcomeOf is the outcome of what did not complete: a failure that was made on
+// purpose, or what broke.
+func outcomeOf(err error) (*pluginv1.Failed, *pluginv1.Errored) {
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Failed{
-			Failed: &pluginv1.Failed{Message: cutAt(failure.Message, maxFailureText)},
-		}}
+		return &pluginv1.Failed{Message: cutAt(failure.Message, maxFailureText)}, nil
 	}
 	remote, _ := errors.AsType[*RemoteError](err)
 	_, refused := errors.AsType[*tool.Refusal](err)
-	return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Errored{
-		Errored: &pluginv1.Errored{Message: cut(err.Error()), Panicked: remote != nil && remote.Panicked, Refused: refused},
-	}}
+	return nil, &pluginv1.Errored{Message: cut(err.Error()), Panicked: remote != nil && remote.Panicked, Refused: refused}
+}
+
+func failureFromWire(f *pluginv1.Failed) error {
+	return &tool.Failure{Message: cutAt(f.GetMessage(), maxFailureText)}
+}
+
+func remoteError(e *pluginv1.Errored) error {
+	return &RemoteError{Message: cut(e.GetMessage()), Panicked: e.GetPanicked(), Refused: e.GetRefused()}
+}
+
+// errorEvent is the terminal event of a call that did not complete.
+func errorEvent(err error) *pluginv1.ExecuteResponse {
+	failed, errored := outcomeOf(err)
+	if failed != nil {
+		return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Failed{Failed: failed}}
+	}
+	return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Errored{Errored: errored}}
 }
 
 // sendCompleted sends a small answer whole and a large one in pieces, so that no
@@ -60,17 +75,20 @@ func resultToWire(r tool.Result) (*pluginv1.Completed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pluginv1.Completed{Output: r.Output, Structured: r.Structured, Content: content}, nil
+	return &pluginv1.Completed{Output: r.Output, Structured: r.Structured, Content: content, Lost: r.Lost}, nil
 }
 
 func resultFromWire(c *pluginv1.Completed) tool.Result {
-	return tool.Result{Output: c.GetOutput(), Structured: c.GetStructured(), Content: contentFromWire(c.GetContent())}
+	return tool.Result{
+		Output: c.GetOutput(), Structured: c.GetStructured(), Content: contentFromWire(c.GetContent()), Lost: max(0, c.GetLost()),
+	}
 }
 
 // An answer is put together from the events of one call. It believes nothing
 // that it can check.
 type answer struct {
 	progress func(tool.Progress) // may be nil
+	output   io.Writer
 	pieces   []byte
 }
 
@@ -84,6 +102,9 @@ func (a *answer) take(r *pluginv1.ExecuteResponse) (result tool.Result, over boo
 			a.progress(tool.Progress{Done: p.GetDone(), Total: p.GetTotal(), Message: cutAt(p.GetMessage(), maxProgressText)})
 		}
 		return tool.Result{}, false, nil
+	case *pluginv1.ExecuteResponse_Output:
+		err := a.pass(event.Output)
+		return tool.Result{}, err != nil, err
 	case *pluginv1.ExecuteResponse_Chunk:
 		err := a.add(event.Chunk)
 		return tool.Result{}, err != nil, err
@@ -96,13 +117,30 @@ func (a *answer) take(r *pluginv1.ExecuteResponse) (result tool.Result, over boo
 		result, err := a.assemble(event.CompletedInChunks.GetSize())
 		return result, true, err
 	case *pluginv1.ExecuteResponse_Failed:
-		return tool.Result{}, true, &tool.Failure{Message: cutAt(event.Failed.GetMessage(), maxFailureText)}
+		return tool.Result{}, true, failureFromWire(event.Failed)
 	case *pluginv1.ExecuteResponse_Errored:
-		e := event.Errored
-		return tool.Result{}, true, &RemoteError{Message: cut(e.GetMessage()), Panicked: e.GetPanicked(), Refused: e.GetRefused()}
+		return tool.Result{}, true, remoteError(event.Errored)
 	default:
 		return tool.Result{}, true, errors.New("the plugin sent an event that this version of the protocol does not have")
 	}
+}
+
+// pass passes on a piece of the output.
+func (a *answer) pass(piece []byte) error {
+	switch {
+	case len(piece) == 0:
+		return errors.New("the plugin sent an empty piece of output")
+	case len(piece) > MaxChunk:
+		return fmt.Errorf("the plugin sent a piece of output of %d bytes; at most %d", len(piece), MaxChunk)
+	}
+	n, err := a.output.Write(piece)
+	if err == nil && n < len(piece) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return &OutputError{err}
+	}
+	return nil
 }
 
 func (a *answer) add(piece []byte) error {

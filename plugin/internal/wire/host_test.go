@@ -98,14 +98,18 @@ func TestToolsCrossTheLine(t *testing.T) {
 		want := RemoteTool{Name: anyText(t, "name"), Executor: rapid.Uint64().Draw(t, "executor"), Tool: tool.Tool{
 			Title: anyText(t, "title"), Description: anyText(t, "description"),
 			Input: anyBytes(t, "input"), Output: anyBytes(t, "output"), Structured: anyBytes(t, "structured"),
-			Effects: tool.Effects(rapid.Uint16().Draw(t, "effects")) & (tool.AllEffects | tool.None),
-		}}
+			Effects:      tool.Effects(rapid.Uint16().Draw(t, "effects")) & (tool.AllEffects | tool.None),
+			Irreversible: rapid.Bool().Draw(t, "irreversible"), Requests: anyRequests(t), Targets: anyTexts(t, "targets"),
+			Unavailable: anyText(t, "unavailable"),
+		}, Prepares: rapid.Bool().Draw(t, "prepares")}
 		fake.refused = []Refused{{anyText(t, "refused"), anyText(t, "reason")}}
 		number, refused, err := client.Register(context.Background(), []RemoteTool{want})
 		if err != nil || number != 7 || len(refused) != 1 || refused[0] != (Refused{arrives(fake.refused[0].Name), arrives(fake.refused[0].Reason)}) {
 			t.Fatalf("Register = %d, %q, %v", number, refused, err)
 		}
 		want.Name, want.Tool.Title, want.Tool.Description = arrives(want.Name), arrives(want.Tool.Title), arrives(want.Tool.Description)
+		want.Tool.Requests, want.Tool.Targets = arrivedRequests(want.Tool.Requests), arriveAll(want.Tool.Targets)
+		want.Tool.Unavailable = arrives(want.Tool.Unavailable)
 		if diff := cmp.Diff([]RemoteTool{want}, fake.tools, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("Register (-want +got):\n%s", diff)
 		}

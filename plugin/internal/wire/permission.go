@@ -42,12 +42,8 @@ type permissionClient struct {
 }
 
 func (c *permissionClient) Assert(ctx context.Context, r tool.PermissionRequest) error {
-	metadata := make(map[string]string, len(r.Metadata))
-	for k, v := range r.Metadata {
-		metadata[text(k)] = text(v)
-	}
 	out, err := c.client.Assert(outgoing(ctx), &pluginv1.AssertRequest{
-		Action: text(r.Action), Resources: texts(r.Resources), Save: texts(r.Save), Metadata: metadata,
+		Action: text(r.Action), Resources: texts(r.Resources), Save: texts(r.Save), Metadata: metadataToWire(r.Metadata),
 	})
 	if err != nil {
 		return err

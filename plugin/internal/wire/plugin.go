@@ -45,9 +45,12 @@ type Activation struct {
 	Features []string
 }
 
-// Execution is one call.
+// Execution is one call, to be prepared, executed or committed.
 type Execution struct {
 	Executor uint64
+	// Action is the number of the prepared action: to be kept, when the call is being
+	// prepared, and to be committed in place of the executor otherwise, if not 0.
+	Action uint64
 	// Tool is the canonical id.
 	Tool     string
 	Identity tool.Identity
@@ -58,17 +61,33 @@ type Execution struct {
 	Deadline time.Duration
 }
 
+// FeatureAwait is the addition to the version with which a plugin answers Await.
+const FeatureAwait = "await"
+
 // Plugin is the service of the plugin.
 //
-// Execute's error is a [*tool.Failure], or a [*RemoteError] for anything that
-// broke, or the context's; progress is called in order and not after Execute
-// returned. Activate's error says why the plugin is not ready.
+// The error of Prepare and of Execute is a [*tool.Failure], or a [*RemoteError]
+// for anything that broke in the handler: these say that it has ended. Any other
+// error, the context's among them, does not. Progress is called, and output
+// written to, in order and not after Execute returned; an error of output ends the
+// call with an [*OutputError]. Activate's error says why the plugin is not ready.
 type Plugin interface {
 	Describe(ctx context.Context, features []string) (Description, error)
 	Activate(ctx context.Context, a Activation) error
-	Execute(ctx context.Context, e Execution, progress func(tool.Progress)) (tool.Result, error)
+	Prepare(ctx context.Context, e Execution) (Preparation, error)
+	Execute(ctx context.Context, e Execution, progress func(tool.Progress), output io.Writer) (tool.Result, error)
+	Discard(ctx context.Context, action uint64) error
+	Await(ctx context.Context, token string) error
 	Drain(ctx context.Context) error
 }
+
+// OutputError says that the output of a call could not be taken.
+type OutputError struct{ Err error }
+
+func (e *OutputError) Error() string { return "output of the call: " + e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *OutputError) Unwrap() error { return e.Err }
 
 // RemoteError is an error that a plugin returned from a handler, or a panic in
 // one. It is for the operator.
@@ -125,10 +144,42 @@ func (s *pluginServer) Drain(ctx context.Context, _ *pluginv1.DrainRequest) (*pl
 	return &pluginv1.DrainResponse{}, s.plugin.Drain(ctx)
 }
 
+func (s *pluginServer) Prepare(ctx context.Context, r *pluginv1.PrepareRequest) (*pluginv1.PrepareResponse, error) {
+	var p Preparation
+	err := contain(func() (err error) {
+		p, err = s.plugin.Prepare(WithToken(ctx, r.GetToken()), Execution{
+			Executor: r.GetExecutor(), Action: r.GetAction(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
+			Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
+		})
+		return err
+	})
+	return preparationResponse(p, err), nil
+}
+
+func (s *pluginServer) Discard(ctx context.Context, r *pluginv1.DiscardRequest) (*pluginv1.DiscardResponse, error) {
+	return &pluginv1.DiscardResponse{}, contain(func() error { return s.plugin.Discard(ctx, r.GetAction()) })
+}
+
+func (s *pluginServer) Await(ctx context.Context, r *pluginv1.AwaitRequest) (*pluginv1.AwaitResponse, error) {
+	return &pluginv1.AwaitResponse{}, s.plugin.Await(ctx, r.GetToken())
+}
+
 func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) error {
-	result, err := s.execute(stream.Context(), r, stream)
-	if stream.Context().Err() != nil {
-		return stream.Context().Err() // nobody reads an outcome
+	ctx := stream.Context()
+	var result tool.Result
+	err := contain(func() (err error) {
+		result, err = s.plugin.Execute(WithToken(ctx, r.GetToken()), Execution{
+			Executor: r.GetExecutor(), Action: r.GetAction(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
+			Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
+		}, func(p tool.Progress) {
+			_ = stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Progress{
+				Progress: &pluginv1.Progress{Done: p.Done, Total: p.Total, Message: text(p.Message)},
+			}})
+		}, outputTo{stream})
+		return err
+	})
+	if ctx.Err() != nil {
+		return ctx.Err() // nobody reads an outcome
 	}
 	if err != nil {
 		return stream.Send(errorEvent(err))
@@ -136,27 +187,38 @@ func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStr
 	return sendCompleted(stream, result)
 }
 
-// execute runs the handler. A panic in it is an error; one that ends its
-// goroutine, as a failing test does, ends the call as well.
-func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) (result tool.Result, err error) {
-	returned := false
-	defer func() {
-		if p := recover(); p != nil {
-			err = &RemoteError{Message: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()), Panicked: true}
-		} else if !returned {
-			_ = stream.Send(errorEvent(errors.New("the handler ended its goroutine (runtime.Goexit)")))
-		}
+// contain runs what a plugin's author wrote, and waits for it. A panic in it is an
+// error; so is the end of its goroutine, as by a failing test.
+func contain(f func() error) error {
+	err := errors.New("the handler ended its goroutine (runtime.Goexit)")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if p := recover(); p != nil {
+				err = &RemoteError{Message: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()), Panicked: true}
+			}
+		}()
+		err = f()
 	}()
-	result, err = s.plugin.Execute(WithToken(ctx, r.GetToken()), Execution{
-		Executor: r.GetExecutor(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
-		Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
-	}, func(p tool.Progress) {
-		_ = stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Progress{
-			Progress: &pluginv1.Progress{Done: p.Done, Total: p.Total, Message: text(p.Message)},
-		}})
-	})
-	returned = true
-	return result, err
+	<-ended
+	return err
+}
+
+// outputTo sends output in pieces.
+type outputTo struct {
+	stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]
+}
+
+func (o outputTo) Write(p []byte) (written int, err error) {
+	for len(p) > 0 {
+		n := min(len(p), MaxChunk)
+		if err := o.stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Output{Output: p[:n]}}); err != nil {
+			return written, err
+		}
+		p, written = p[n:], written+n
+	}
+	return written, nil
 }
 
 // NewPlugin is the client of the plugin on the other side of conn.
@@ -196,18 +258,38 @@ func (c *pluginClient) Drain(ctx context.Context) error {
 	return err
 }
 
-func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(tool.Progress)) (tool.Result, error) {
-	// However it ends, the stream is over when this returns.
+func (c *pluginClient) Prepare(ctx context.Context, e Execution) (Preparation, error) {
+	r, err := c.client.Prepare(ctx, &pluginv1.PrepareRequest{
+		Executor: e.Executor, Action: e.Action, Tool: text(e.Tool), Identity: identityToWire(e.Identity), Token: e.Token,
+		Input: e.Input, DeadlineMs: e.Deadline.Milliseconds(),
+	})
+	if err != nil {
+		return Preparation{}, err
+	}
+	return preparationFromWire(r)
+}
+
+func (c *pluginClient) Discard(ctx context.Context, action uint64) error {
+	_, err := c.client.Discard(ctx, &pluginv1.DiscardRequest{Action: action})
+	return err
+}
+
+func (c *pluginClient) Await(ctx context.Context, token string) error {
+	_, err := c.client.Await(ctx, &pluginv1.AwaitRequest{Token: token})
+	return err
+}
+
+func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(tool.Progress), output io.Writer) (tool.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.client.Execute(ctx, &pluginv1.ExecuteRequest{
-		Executor: e.Executor, Tool: text(e.Tool), Identity: identityToWire(e.Identity), Token: e.Token,
+		Executor: e.Executor, Action: e.Action, Tool: text(e.Tool), Identity: identityToWire(e.Identity), Token: e.Token,
 		Input: e.Input, DeadlineMs: e.Deadline.Milliseconds(),
 	})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	answer := answer{progress: progress}
+	answer := answer{progress: progress, output: output}
 	for {
 		event, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -217,7 +299,19 @@ func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(t
 			return tool.Result{}, err
 		}
 		if result, over, err := answer.take(event); over {
+			end(stream, cancel)
 			return result, err
+		}
+	}
+}
+
+// end cancels a stream and waits until that was said, so that whatever is sent
+// next comes after it.
+func end(stream grpc.ServerStreamingClient[pluginv1.ExecuteResponse], cancel context.CancelFunc) {
+	cancel()
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return
 		}
 	}
 }

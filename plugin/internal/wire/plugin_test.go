@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -28,6 +30,11 @@ type fakePlugin struct {
 	token       bool // the context had one
 	err         error
 	execute     func(ctx context.Context, progress func(tool.Progress)) (tool.Result, error)
+	output      func(io.Writer) error // what is written before, if it is not nil
+	preparation Preparation
+	prepare     func() // runs while it prepares, if it is not nil
+	discarded   uint64
+	awaited     string
 	drained     int
 }
 
@@ -40,8 +47,31 @@ func (p *fakePlugin) Activate(ctx context.Context, a Activation) error {
 	return p.err
 }
 
-func (p *fakePlugin) Execute(ctx context.Context, e Execution, progress func(tool.Progress)) (tool.Result, error) {
+func (p *fakePlugin) Prepare(ctx context.Context, e Execution) (Preparation, error) {
 	p.execution, p.token = e, HasToken(ctx)
+	if p.prepare != nil {
+		p.prepare()
+	}
+	return p.preparation, p.err
+}
+
+func (p *fakePlugin) Discard(_ context.Context, action uint64) error {
+	p.discarded = action
+	return p.err
+}
+
+func (p *fakePlugin) Await(_ context.Context, token string) error {
+	p.awaited = token
+	return p.err
+}
+
+func (p *fakePlugin) Execute(ctx context.Context, e Execution, progress func(tool.Progress), output io.Writer) (tool.Result, error) {
+	p.execution, p.token = e, HasToken(ctx)
+	if p.output != nil {
+		if err := p.output(output); err != nil {
+			return tool.Result{}, err
+		}
+	}
 	return p.execute(ctx, progress)
 }
 
@@ -125,14 +155,14 @@ func TestCallCrossesTheLine(t *testing.T) {
 	fake, client := newFakePlugin(t)
 	rapid.Check(t, func(t *rapid.T) {
 		e := Execution{
-			Executor: rapid.Uint64().Draw(t, "executor"), Tool: anyText(t, "tool"), Token: "token", Input: anyBytes(t, "input"),
+			Executor: rapid.Uint64().Draw(t, "executor"), Action: rapid.Uint64().Draw(t, "action"), Tool: anyText(t, "tool"), Token: "token", Input: anyBytes(t, "input"),
 			Identity: tool.Identity{
 				Session: anyText(t, "session"), Agent: anyText(t, "agent"), Message: anyText(t, "message"), Call: anyText(t, "call"),
 				HostMade: rapid.Bool().Draw(t, "made"),
 			},
 			Deadline: time.Duration(rapid.IntRange(0, 1e6).Draw(t, "deadline")) * time.Millisecond,
 		}
-		want := tool.Result{Output: anyBytes(t, "output"), Structured: anyBytes(t, "structured")}
+		want := tool.Result{Output: anyBytes(t, "output"), Structured: anyBytes(t, "structured"), Lost: rapid.Int64Range(0, math.MaxInt64).Draw(t, "lost")}
 		for range rapid.IntRange(0, 3).Draw(t, "content") {
 			want.Content = append(want.Content, anyContent(t))
 		}
@@ -144,7 +174,7 @@ func TestCallCrossesTheLine(t *testing.T) {
 			return want, nil
 		}
 		var reports []tool.Progress
-		got, err := client.Execute(context.Background(), e, func(p tool.Progress) { reports = append(reports, p) })
+		got, err := client.Execute(context.Background(), e, func(p tool.Progress) { reports = append(reports, p) }, io.Discard)
 		result := want
 		result.Content = arrivedContent(want.Content)
 		if diff := cmp.Diff(result, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
@@ -221,7 +251,7 @@ func TestOutcomes(t *testing.T) {
 	for _, tt := range tests {
 		fake.execute = tt.execute
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		if _, err := client.Execute(ctx, Execution{}, nil); !tt.want(err) {
+		if _, err := client.Execute(ctx, Execution{}, nil, io.Discard); !tt.want(err) {
 			t.Errorf("%s: %T %.200v", tt.name, err, err)
 		}
 		cancel()
@@ -232,7 +262,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := client.Execute(ctx, Execution{}, nil); err == nil {
+	if _, err := client.Execute(ctx, Execution{}, nil, io.Discard); err == nil {
 		t.Error("a cancelled call has no error")
 	} else if _, remote := errors.AsType[*RemoteError](err); remote {
 		t.Errorf("a cancelled call is an error of the plugin: %v", err)
@@ -280,7 +310,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	chunk := func(n int) *pluginv1.ExecuteResponse {
 		return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Chunk{Chunk: make([]byte, n)}}
 	}
-	var a answer
+	a := answer{output: io.Discard}
 	for n := range MaxOutput / MaxChunk {
 		if _, over, err := a.take(chunk(MaxChunk)); over || err != nil {
 			t.Fatalf("piece %d: over: %t, %v", n, over, err)
@@ -312,14 +342,23 @@ func FuzzAnswer(f *testing.F) {
 	add(chunk, &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_CompletedInChunks{CompletedInChunks: &pluginv1.CompletedInChunks{Size: int64(len(data)) + 1}}})
 	add(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Progress{Progress: &pluginv1.Progress{Done: 1, Message: "m"}}},
 		&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Failed{Failed: &pluginv1.Failed{Message: "m"}}})
+	add(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Output{Output: []byte("o\xff")}},
+		&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{Completed: &pluginv1.Completed{Output: []byte("1"), Lost: -1}}})
+	add(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Output{}})
 	add(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Errored{Errored: &pluginv1.Errored{Message: "m", Panicked: true}}})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		reports, received := 0, 0
+		written := 0
 		a := answer{progress: func(p tool.Progress) {
 			if reports++; len(p.Message) > maxProgressText {
 				t.Errorf("progress of %d bytes", len(p.Message))
 			}
-		}}
+		}, output: writerFunc(func(p []byte) (int, error) {
+			if written += len(p); len(p) == 0 || len(p) > MaxChunk {
+				t.Errorf("output of %d bytes", len(p))
+			}
+			return len(p), nil
+		})}
 		for len(in) > 0 {
 			n := min(int(in[0]), len(in)-1)
 			event := &pluginv1.ExecuteResponse{}
@@ -329,6 +368,9 @@ func FuzzAnswer(f *testing.F) {
 			in = in[1+n:]
 			received += len(event.GetChunk())
 			result, over, err := a.take(event)
+			if result.Lost < 0 {
+				t.Fatalf("%d bytes were lost", result.Lost)
+			}
 			if len(a.pieces) > received {
 				t.Fatalf("%d bytes are held, %d were received", len(a.pieces), received)
 			}

@@ -53,7 +53,9 @@ next:
 type RemoteTool struct {
 	Name     string
 	Executor uint64
-	Tool     tool.Tool // Execute is nil
+	Tool     tool.Tool // Prepare and Execute are nil
+	// Prepares says that the plugin is asked what each call would do.
+	Prepares bool
 }
 
 func toolToWire(t RemoteTool) *pluginv1.Tool {
@@ -61,16 +63,20 @@ func toolToWire(t RemoteTool) *pluginv1.Tool {
 		Name: text(t.Name), Title: text(t.Tool.Title), Description: text(t.Tool.Description),
 		InputSchema: t.Tool.Input, OutputSchema: t.Tool.Output, StructuredSchema: t.Tool.Structured,
 		Effects: effectsToWire(t.Tool.Effects), Executor: t.Executor,
+		Irreversible: t.Tool.Irreversible, Requests: requestsToWire(t.Tool.Requests), Targets: texts(t.Tool.Targets),
+		Unavailable: text(t.Tool.Unavailable), Prepares: t.Prepares,
 	}
 }
 
 func toolFromWire(t *pluginv1.Tool) RemoteTool {
 	return RemoteTool{
-		Name: t.GetName(), Executor: t.GetExecutor(),
+		Name: t.GetName(), Executor: t.GetExecutor(), Prepares: t.GetPrepares(),
 		Tool: tool.Tool{
 			Title: t.GetTitle(), Description: t.GetDescription(),
 			Input: t.GetInputSchema(), Output: t.GetOutputSchema(), Structured: t.GetStructuredSchema(),
-			Effects: effectsFromWire(t.GetEffects()),
+			Effects: effectsFromWire(t.GetEffects()), Irreversible: t.GetIrreversible(),
+			Requests: requestsFromWire(t.GetRequests()), Targets: t.GetTargets(),
+			Unavailable: cutAt(t.GetUnavailable(), maxUnavailable),
 		},
 	}
 }

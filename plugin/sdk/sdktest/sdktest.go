@@ -102,13 +102,13 @@ func Activate(t testing.TB, p sdk.Plugin, o Options) (*Plugin, error) {
 	owner := registry.Owner{Name: o.Name, Builtin: !o.Outside}
 	incarnation, err := client.StartLocal(context.Background(), life, client.Host{
 		FileSystem: files, Activation: &gate{}, Log: log,
-		Register: func(t map[string]tool.Tool) (func(), []client.Refused) {
+		Register: func(t map[string]tool.Tool) (client.Registered, []client.Refused) {
 			registration, report := tools.Register(owner, t)
 			var refused []client.Refused
 			for _, x := range report.Refused {
 				refused = append(refused, client.Refused{Name: x.Name, Reason: x.Reason})
 			}
-			return registration.Close, refused
+			return registration, refused
 		},
 	}, client.Spec{
 		Name: o.Name, Command: []string{"/nothing"}, Settings: o.Settings, Grants: grants(o.Grants), Location: "test", Root: root,

@@ -312,6 +312,500 @@ func (x *ActivateResponse) GetError() string {
 	return ""
 }
 
+// PrepareRequest is one call that is not made yet.
+type PrepareRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number under which the plugin registered the executor.
+	Executor uint64 `protobuf:"varint,1,opt,name=executor,proto3" json:"executor,omitempty"`
+	// The canonical id of the tool.
+	Tool     string    `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Identity *Identity `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The token for callbacks while it is being prepared. It only reads.
+	Token string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	// The input as JSON: the very bytes that were validated.
+	Input []byte `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
+	// How long preparing may take, in milliseconds; 0 when only the RPC bounds it.
+	DeadlineMs int64 `protobuf:"varint,6,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
+	// The number under which the plugin keeps the action, if it prepares one. It is
+	// not 0, and is used once in the life of a plugin.
+	Action        uint64 `protobuf:"varint,7,opt,name=action,proto3" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareRequest) Reset() {
+	*x = PrepareRequest{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareRequest) ProtoMessage() {}
+
+func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
+func (*PrepareRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PrepareRequest) GetExecutor() uint64 {
+	if x != nil {
+		return x.Executor
+	}
+	return 0
+}
+
+func (x *PrepareRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *PrepareRequest) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *PrepareRequest) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *PrepareRequest) GetAction() uint64 {
+	if x != nil {
+		return x.Action
+	}
+	return 0
+}
+
+// PrepareResponse is what the call would do, or why that cannot be said.
+type PrepareResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*PrepareResponse_Preparation
+	//	*PrepareResponse_Failed
+	//	*PrepareResponse_Errored
+	Outcome       isPrepareResponse_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareResponse) Reset() {
+	*x = PrepareResponse{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareResponse) ProtoMessage() {}
+
+func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
+func (*PrepareResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PrepareResponse) GetOutcome() isPrepareResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *PrepareResponse) GetPreparation() *Preparation {
+	if x != nil {
+		if x, ok := x.Outcome.(*PrepareResponse_Preparation); ok {
+			return x.Preparation
+		}
+	}
+	return nil
+}
+
+func (x *PrepareResponse) GetFailed() *Failed {
+	if x != nil {
+		if x, ok := x.Outcome.(*PrepareResponse_Failed); ok {
+			return x.Failed
+		}
+	}
+	return nil
+}
+
+func (x *PrepareResponse) GetErrored() *Errored {
+	if x != nil {
+		if x, ok := x.Outcome.(*PrepareResponse_Errored); ok {
+			return x.Errored
+		}
+	}
+	return nil
+}
+
+type isPrepareResponse_Outcome interface {
+	isPrepareResponse_Outcome()
+}
+
+type PrepareResponse_Preparation struct {
+	Preparation *Preparation `protobuf:"bytes,1,opt,name=preparation,proto3,oneof"`
+}
+
+type PrepareResponse_Failed struct {
+	// The tool says, on purpose, what is wrong with the call.
+	Failed *Failed `protobuf:"bytes,2,opt,name=failed,proto3,oneof"`
+}
+
+type PrepareResponse_Errored struct {
+	// Something broke in the plugin.
+	Errored *Errored `protobuf:"bytes,3,opt,name=errored,proto3,oneof"`
+}
+
+func (*PrepareResponse_Preparation) isPrepareResponse_Outcome() {}
+
+func (*PrepareResponse_Failed) isPrepareResponse_Outcome() {}
+
+func (*PrepareResponse_Errored) isPrepareResponse_Outcome() {}
+
+// Preparation is what one call would do. All of it describes what will run.
+type Preparation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// None stand for all that the tool declared.
+	Effects      []Effect `protobuf:"varint,1,rep,packed,name=effects,proto3,enum=toolhost.plugin.v1.Effect" json:"effects,omitempty"`
+	Irreversible bool     `protobuf:"varint,2,opt,name=irreversible,proto3" json:"irreversible,omitempty"`
+	// The permissions that the call needs, in order; at most 64.
+	Requests []*PermissionRequest `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
+	// The paths that the call is about, relative to the Location's root; at most
+	// 256. File names need not be valid UTF-8, so they are bytes.
+	Targets [][]byte `protobuf:"bytes,4,rep,name=targets,proto3" json:"targets,omitempty"`
+	// What runs in place of the executor; without it the executor runs.
+	Action        *PreparedAction `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preparation) Reset() {
+	*x = Preparation{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preparation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preparation) ProtoMessage() {}
+
+func (x *Preparation) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
+func (*Preparation) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Preparation) GetEffects() []Effect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *Preparation) GetIrreversible() bool {
+	if x != nil {
+		return x.Irreversible
+	}
+	return false
+}
+
+func (x *Preparation) GetRequests() []*PermissionRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Preparation) GetTargets() [][]byte {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *Preparation) GetAction() *PreparedAction {
+	if x != nil {
+		return x.Action
+	}
+	return nil
+}
+
+// PreparedAction is a change that is ready to be made, once. The plugin keeps it
+// under the number of the request.
+type PreparedAction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool's own description of the action, for whoever approves it.
+	Review        string `protobuf:"bytes,1,opt,name=review,proto3" json:"review,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreparedAction) Reset() {
+	*x = PreparedAction{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreparedAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreparedAction) ProtoMessage() {}
+
+func (x *PreparedAction) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreparedAction.ProtoReflect.Descriptor instead.
+func (*PreparedAction) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PreparedAction) GetReview() string {
+	if x != nil {
+		return x.Review
+	}
+	return ""
+}
+
+// DiscardRequest names a prepared action.
+type DiscardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        uint64                 `protobuf:"varint,1,opt,name=action,proto3" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardRequest) Reset() {
+	*x = DiscardRequest{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardRequest) ProtoMessage() {}
+
+func (x *DiscardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardRequest.ProtoReflect.Descriptor instead.
+func (*DiscardRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DiscardRequest) GetAction() uint64 {
+	if x != nil {
+		return x.Action
+	}
+	return 0
+}
+
+// DiscardResponse says that it is gone.
+type DiscardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardResponse) Reset() {
+	*x = DiscardResponse{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardResponse) ProtoMessage() {}
+
+func (x *DiscardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardResponse.ProtoReflect.Descriptor instead.
+func (*DiscardResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
+}
+
+// AwaitRequest names a call by its token.
+type AwaitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitRequest) Reset() {
+	*x = AwaitRequest{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitRequest) ProtoMessage() {}
+
+func (x *AwaitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitRequest.ProtoReflect.Descriptor instead.
+func (*AwaitRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AwaitRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// AwaitResponse says that the call has ended in the plugin, or never began.
+type AwaitResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitResponse) Reset() {
+	*x = AwaitResponse{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitResponse) ProtoMessage() {}
+
+func (x *AwaitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitResponse.ProtoReflect.Descriptor instead.
+func (*AwaitResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
+}
+
 // ExecuteRequest is one call.
 type ExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -326,14 +820,18 @@ type ExecuteRequest struct {
 	// The input as JSON: the very bytes that were validated.
 	Input []byte `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
 	// How long the call may take, in milliseconds; 0 when only the stream bounds it.
-	DeadlineMs    int64 `protobuf:"varint,6,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
+	DeadlineMs int64 `protobuf:"varint,6,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
+	// If it is not 0, the prepared action of this number is committed, and the
+	// executor does not run. It is for the call that was prepared: executor, tool
+	// and identity are the same, and there is no input.
+	Action        uint64 `protobuf:"varint,7,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteRequest) Reset() {
 	*x = ExecuteRequest{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +843,7 @@ func (x *ExecuteRequest) String() string {
 func (*ExecuteRequest) ProtoMessage() {}
 
 func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +856,7 @@ func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecuteRequest) GetExecutor() uint64 {
@@ -403,6 +901,13 @@ func (x *ExecuteRequest) GetDeadlineMs() int64 {
 	return 0
 }
 
+func (x *ExecuteRequest) GetAction() uint64 {
+	if x != nil {
+		return x.Action
+	}
+	return 0
+}
+
 // ExecuteResponse is one event of a call.
 type ExecuteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -414,6 +919,7 @@ type ExecuteResponse struct {
 	//	*ExecuteResponse_CompletedInChunks
 	//	*ExecuteResponse_Failed
 	//	*ExecuteResponse_Errored
+	//	*ExecuteResponse_Output
 	Event         isExecuteResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -421,7 +927,7 @@ type ExecuteResponse struct {
 
 func (x *ExecuteResponse) Reset() {
 	*x = ExecuteResponse{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +939,7 @@ func (x *ExecuteResponse) String() string {
 func (*ExecuteResponse) ProtoMessage() {}
 
 func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +952,7 @@ func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExecuteResponse) GetEvent() isExecuteResponse_Event {
@@ -510,6 +1016,15 @@ func (x *ExecuteResponse) GetErrored() *Errored {
 	return nil
 }
 
+func (x *ExecuteResponse) GetOutput() []byte {
+	if x != nil {
+		if x, ok := x.Event.(*ExecuteResponse_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
 type isExecuteResponse_Event interface {
 	isExecuteResponse_Event()
 }
@@ -545,6 +1060,13 @@ type ExecuteResponse_Errored struct {
 	Errored *Errored `protobuf:"bytes,6,opt,name=errored,proto3,oneof"`
 }
 
+type ExecuteResponse_Output struct {
+	// A piece of text that the call produces while it runs. It may have any bytes,
+	// though text is meant; a character may be split between pieces. A piece has
+	// at least one byte and at most 64 KiB.
+	Output []byte `protobuf:"bytes,7,opt,name=output,proto3,oneof"`
+}
+
 func (*ExecuteResponse_Progress) isExecuteResponse_Event() {}
 
 func (*ExecuteResponse_Chunk) isExecuteResponse_Event() {}
@@ -556,6 +1078,8 @@ func (*ExecuteResponse_CompletedInChunks) isExecuteResponse_Event() {}
 func (*ExecuteResponse_Failed) isExecuteResponse_Event() {}
 
 func (*ExecuteResponse_Errored) isExecuteResponse_Event() {}
+
+func (*ExecuteResponse_Output) isExecuteResponse_Event() {}
 
 // Progress is a report of a running call.
 type Progress struct {
@@ -570,7 +1094,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +1106,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +1119,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Progress) GetDone() float64 {
@@ -625,15 +1149,17 @@ type Completed struct {
 	// The complete output as JSON.
 	Output []byte `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
 	// The structured value as JSON, where it is not the output.
-	Structured    []byte     `protobuf:"bytes,2,opt,name=structured,proto3" json:"structured,omitempty"`
-	Content       []*Content `protobuf:"bytes,3,rep,name=content,proto3" json:"content,omitempty"`
+	Structured []byte     `protobuf:"bytes,2,opt,name=structured,proto3" json:"structured,omitempty"`
+	Content    []*Content `protobuf:"bytes,3,rep,name=content,proto3" json:"content,omitempty"`
+	// How many bytes the tool dropped before it returned.
+	Lost          int64 `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Completed) Reset() {
 	*x = Completed{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +1171,7 @@ func (x *Completed) String() string {
 func (*Completed) ProtoMessage() {}
 
 func (x *Completed) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +1184,7 @@ func (x *Completed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Completed.ProtoReflect.Descriptor instead.
 func (*Completed) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Completed) GetOutput() []byte {
@@ -682,6 +1208,13 @@ func (x *Completed) GetContent() []*Content {
 	return nil
 }
 
+func (x *Completed) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // CompletedInChunks ends a call whose Completed message came in pieces.
 type CompletedInChunks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -693,7 +1226,7 @@ type CompletedInChunks struct {
 
 func (x *CompletedInChunks) Reset() {
 	*x = CompletedInChunks{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +1238,7 @@ func (x *CompletedInChunks) String() string {
 func (*CompletedInChunks) ProtoMessage() {}
 
 func (x *CompletedInChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +1251,7 @@ func (x *CompletedInChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompletedInChunks.ProtoReflect.Descriptor instead.
 func (*CompletedInChunks) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CompletedInChunks) GetSize() int64 {
@@ -738,7 +1271,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +1283,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +1296,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Failed) GetMessage() string {
@@ -788,7 +1321,7 @@ type Errored struct {
 
 func (x *Errored) Reset() {
 	*x = Errored{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +1333,7 @@ func (x *Errored) String() string {
 func (*Errored) ProtoMessage() {}
 
 func (x *Errored) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +1346,7 @@ func (x *Errored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errored.ProtoReflect.Descriptor instead.
 func (*Errored) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Errored) GetMessage() string {
@@ -846,7 +1379,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +1391,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +1404,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 // DrainResponse says that the plugin has finished.
@@ -883,7 +1416,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1428,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1441,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 var File_toolhost_plugin_v1_plugin_proto protoreflect.FileDescriptor
@@ -936,7 +1469,35 @@ const file_toolhost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05token\x18\a \x01(\tR\x05token\x12\x1a\n" +
 	"\bfeatures\x18\b \x03(\tR\bfeatures\"(\n" +
 	"\x10ActivateResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"\xc7\x01\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"\xdf\x01\n" +
+	"\x0ePrepareRequest\x12\x1a\n" +
+	"\bexecutor\x18\x01 \x01(\x04R\bexecutor\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x128\n" +
+	"\bidentity\x18\x03 \x01(\v2\x1c.toolhost.plugin.v1.IdentityR\bidentity\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x12\x14\n" +
+	"\x05input\x18\x05 \x01(\fR\x05input\x12\x1f\n" +
+	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
+	"deadlineMs\x12\x16\n" +
+	"\x06action\x18\a \x01(\x04R\x06action\"\xd0\x01\n" +
+	"\x0fPrepareResponse\x12C\n" +
+	"\vpreparation\x18\x01 \x01(\v2\x1f.toolhost.plugin.v1.PreparationH\x00R\vpreparation\x124\n" +
+	"\x06failed\x18\x02 \x01(\v2\x1a.toolhost.plugin.v1.FailedH\x00R\x06failed\x127\n" +
+	"\aerrored\x18\x03 \x01(\v2\x1b.toolhost.plugin.v1.ErroredH\x00R\aerroredB\t\n" +
+	"\aoutcome\"\x80\x02\n" +
+	"\vPreparation\x124\n" +
+	"\aeffects\x18\x01 \x03(\x0e2\x1a.toolhost.plugin.v1.EffectR\aeffects\x12\"\n" +
+	"\firreversible\x18\x02 \x01(\bR\firreversible\x12A\n" +
+	"\brequests\x18\x03 \x03(\v2%.toolhost.plugin.v1.PermissionRequestR\brequests\x12\x18\n" +
+	"\atargets\x18\x04 \x03(\fR\atargets\x12:\n" +
+	"\x06action\x18\x05 \x01(\v2\".toolhost.plugin.v1.PreparedActionR\x06action\"(\n" +
+	"\x0ePreparedAction\x12\x16\n" +
+	"\x06review\x18\x01 \x01(\tR\x06review\"(\n" +
+	"\x0eDiscardRequest\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\x04R\x06action\"\x11\n" +
+	"\x0fDiscardResponse\"$\n" +
+	"\fAwaitRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\x0f\n" +
+	"\rAwaitResponse\"\xdf\x01\n" +
 	"\x0eExecuteRequest\x12\x1a\n" +
 	"\bexecutor\x18\x01 \x01(\x04R\bexecutor\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x128\n" +
@@ -944,25 +1505,28 @@ const file_toolhost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x12\x14\n" +
 	"\x05input\x18\x05 \x01(\fR\x05input\x12\x1f\n" +
 	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
-	"deadlineMs\"\xf5\x02\n" +
+	"deadlineMs\x12\x16\n" +
+	"\x06action\x18\a \x01(\x04R\x06action\"\x8f\x03\n" +
 	"\x0fExecuteResponse\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.toolhost.plugin.v1.ProgressH\x00R\bprogress\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunk\x12=\n" +
 	"\tcompleted\x18\x03 \x01(\v2\x1d.toolhost.plugin.v1.CompletedH\x00R\tcompleted\x12W\n" +
 	"\x13completed_in_chunks\x18\x04 \x01(\v2%.toolhost.plugin.v1.CompletedInChunksH\x00R\x11completedInChunks\x124\n" +
 	"\x06failed\x18\x05 \x01(\v2\x1a.toolhost.plugin.v1.FailedH\x00R\x06failed\x127\n" +
-	"\aerrored\x18\x06 \x01(\v2\x1b.toolhost.plugin.v1.ErroredH\x00R\aerroredB\a\n" +
+	"\aerrored\x18\x06 \x01(\v2\x1b.toolhost.plugin.v1.ErroredH\x00R\aerrored\x12\x18\n" +
+	"\x06output\x18\a \x01(\fH\x00R\x06outputB\a\n" +
 	"\x05event\"N\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x01R\x04done\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x01R\x05total\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"z\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x8e\x01\n" +
 	"\tCompleted\x12\x16\n" +
 	"\x06output\x18\x01 \x01(\fR\x06output\x12\x1e\n" +
 	"\n" +
 	"structured\x18\x02 \x01(\fR\n" +
 	"structured\x125\n" +
-	"\acontent\x18\x03 \x03(\v2\x1b.toolhost.plugin.v1.ContentR\acontent\"'\n" +
+	"\acontent\x18\x03 \x03(\v2\x1b.toolhost.plugin.v1.ContentR\acontent\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\x03R\x04lost\"'\n" +
 	"\x11CompletedInChunks\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\"\"\n" +
 	"\x06Failed\x12\x18\n" +
@@ -972,11 +1536,14 @@ const file_toolhost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\bpanicked\x18\x02 \x01(\bR\bpanicked\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\bR\arefused\"\x0e\n" +
 	"\fDrainRequest\"\x0f\n" +
-	"\rDrainResponse2\xe1\x02\n" +
+	"\rDrainResponse2\xd7\x04\n" +
 	"\rPluginService\x12U\n" +
 	"\bDescribe\x12#.toolhost.plugin.v1.DescribeRequest\x1a$.toolhost.plugin.v1.DescribeResponse\x12U\n" +
-	"\bActivate\x12#.toolhost.plugin.v1.ActivateRequest\x1a$.toolhost.plugin.v1.ActivateResponse\x12T\n" +
-	"\aExecute\x12\".toolhost.plugin.v1.ExecuteRequest\x1a#.toolhost.plugin.v1.ExecuteResponse0\x01\x12L\n" +
+	"\bActivate\x12#.toolhost.plugin.v1.ActivateRequest\x1a$.toolhost.plugin.v1.ActivateResponse\x12R\n" +
+	"\aPrepare\x12\".toolhost.plugin.v1.PrepareRequest\x1a#.toolhost.plugin.v1.PrepareResponse\x12T\n" +
+	"\aExecute\x12\".toolhost.plugin.v1.ExecuteRequest\x1a#.toolhost.plugin.v1.ExecuteResponse0\x01\x12R\n" +
+	"\aDiscard\x12\".toolhost.plugin.v1.DiscardRequest\x1a#.toolhost.plugin.v1.DiscardResponse\x12L\n" +
+	"\x05Await\x12 .toolhost.plugin.v1.AwaitRequest\x1a!.toolhost.plugin.v1.AwaitResponse\x12L\n" +
 	"\x05Drain\x12 .toolhost.plugin.v1.DrainRequest\x1a!.toolhost.plugin.v1.DrainResponseBGZEgithub.com/toolhost/toolhost/plugin/proto/toolhost/plugin/v1;pluginv1b\x06proto3"
 
 var (
@@ -991,45 +1558,68 @@ func file_toolhost_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_toolhost_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_toolhost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_toolhost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_toolhost_plugin_v1_plugin_proto_goTypes = []any{
 	(*DescribeRequest)(nil),   // 0: toolhost.plugin.v1.DescribeRequest
 	(*DescribeResponse)(nil),  // 1: toolhost.plugin.v1.DescribeResponse
 	(*ActivateRequest)(nil),   // 2: toolhost.plugin.v1.ActivateRequest
 	(*ActivateResponse)(nil),  // 3: toolhost.plugin.v1.ActivateResponse
-	(*ExecuteRequest)(nil),    // 4: toolhost.plugin.v1.ExecuteRequest
-	(*ExecuteResponse)(nil),   // 5: toolhost.plugin.v1.ExecuteResponse
-	(*Progress)(nil),          // 6: toolhost.plugin.v1.Progress
-	(*Completed)(nil),         // 7: toolhost.plugin.v1.Completed
-	(*CompletedInChunks)(nil), // 8: toolhost.plugin.v1.CompletedInChunks
-	(*Failed)(nil),            // 9: toolhost.plugin.v1.Failed
-	(*Errored)(nil),           // 10: toolhost.plugin.v1.Errored
-	(*DrainRequest)(nil),      // 11: toolhost.plugin.v1.DrainRequest
-	(*DrainResponse)(nil),     // 12: toolhost.plugin.v1.DrainResponse
-	(*Identity)(nil),          // 13: toolhost.plugin.v1.Identity
-	(*Content)(nil),           // 14: toolhost.plugin.v1.Content
+	(*PrepareRequest)(nil),    // 4: toolhost.plugin.v1.PrepareRequest
+	(*PrepareResponse)(nil),   // 5: toolhost.plugin.v1.PrepareResponse
+	(*Preparation)(nil),       // 6: toolhost.plugin.v1.Preparation
+	(*PreparedAction)(nil),    // 7: toolhost.plugin.v1.PreparedAction
+	(*DiscardRequest)(nil),    // 8: toolhost.plugin.v1.DiscardRequest
+	(*DiscardResponse)(nil),   // 9: toolhost.plugin.v1.DiscardResponse
+	(*AwaitRequest)(nil),      // 10: toolhost.plugin.v1.AwaitRequest
+	(*AwaitResponse)(nil),     // 11: toolhost.plugin.v1.AwaitResponse
+	(*ExecuteRequest)(nil),    // 12: toolhost.plugin.v1.ExecuteRequest
+	(*ExecuteResponse)(nil),   // 13: toolhost.plugin.v1.ExecuteResponse
+	(*Progress)(nil),          // 14: toolhost.plugin.v1.Progress
+	(*Completed)(nil),         // 15: toolhost.plugin.v1.Completed
+	(*CompletedInChunks)(nil), // 16: toolhost.plugin.v1.CompletedInChunks
+	(*Failed)(nil),            // 17: toolhost.plugin.v1.Failed
+	(*Errored)(nil),           // 18: toolhost.plugin.v1.Errored
+	(*DrainRequest)(nil),      // 19: toolhost.plugin.v1.DrainRequest
+	(*DrainResponse)(nil),     // 20: toolhost.plugin.v1.DrainResponse
+	(*Identity)(nil),          // 21: toolhost.plugin.v1.Identity
+	(Effect)(0),               // 22: toolhost.plugin.v1.Effect
+	(*PermissionRequest)(nil), // 23: toolhost.plugin.v1.PermissionRequest
+	(*Content)(nil),           // 24: toolhost.plugin.v1.Content
 }
 var file_toolhost_plugin_v1_plugin_proto_depIdxs = []int32{
-	13, // 0: toolhost.plugin.v1.ExecuteRequest.identity:type_name -> toolhost.plugin.v1.Identity
-	6,  // 1: toolhost.plugin.v1.ExecuteResponse.progress:type_name -> toolhost.plugin.v1.Progress
-	7,  // 2: toolhost.plugin.v1.ExecuteResponse.completed:type_name -> toolhost.plugin.v1.Completed
-	8,  // 3: toolhost.plugin.v1.ExecuteResponse.completed_in_chunks:type_name -> toolhost.plugin.v1.CompletedInChunks
-	9,  // 4: toolhost.plugin.v1.ExecuteResponse.failed:type_name -> toolhost.plugin.v1.Failed
-	10, // 5: toolhost.plugin.v1.ExecuteResponse.errored:type_name -> toolhost.plugin.v1.Errored
-	14, // 6: toolhost.plugin.v1.Completed.content:type_name -> toolhost.plugin.v1.Content
-	0,  // 7: toolhost.plugin.v1.PluginService.Describe:input_type -> toolhost.plugin.v1.DescribeRequest
-	2,  // 8: toolhost.plugin.v1.PluginService.Activate:input_type -> toolhost.plugin.v1.ActivateRequest
-	4,  // 9: toolhost.plugin.v1.PluginService.Execute:input_type -> toolhost.plugin.v1.ExecuteRequest
-	11, // 10: toolhost.plugin.v1.PluginService.Drain:input_type -> toolhost.plugin.v1.DrainRequest
-	1,  // 11: toolhost.plugin.v1.PluginService.Describe:output_type -> toolhost.plugin.v1.DescribeResponse
-	3,  // 12: toolhost.plugin.v1.PluginService.Activate:output_type -> toolhost.plugin.v1.ActivateResponse
-	5,  // 13: toolhost.plugin.v1.PluginService.Execute:output_type -> toolhost.plugin.v1.ExecuteResponse
-	12, // 14: toolhost.plugin.v1.PluginService.Drain:output_type -> toolhost.plugin.v1.DrainResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	21, // 0: toolhost.plugin.v1.PrepareRequest.identity:type_name -> toolhost.plugin.v1.Identity
+	6,  // 1: toolhost.plugin.v1.PrepareResponse.preparation:type_name -> toolhost.plugin.v1.Preparation
+	17, // 2: toolhost.plugin.v1.PrepareResponse.failed:type_name -> toolhost.plugin.v1.Failed
+	18, // 3: toolhost.plugin.v1.PrepareResponse.errored:type_name -> toolhost.plugin.v1.Errored
+	22, // 4: toolhost.plugin.v1.Preparation.effects:type_name -> toolhost.plugin.v1.Effect
+	23, // 5: toolhost.plugin.v1.Preparation.requests:type_name -> toolhost.plugin.v1.PermissionRequest
+	7,  // 6: toolhost.plugin.v1.Preparation.action:type_name -> toolhost.plugin.v1.PreparedAction
+	21, // 7: toolhost.plugin.v1.ExecuteRequest.identity:type_name -> toolhost.plugin.v1.Identity
+	14, // 8: toolhost.plugin.v1.ExecuteResponse.progress:type_name -> toolhost.plugin.v1.Progress
+	15, // 9: toolhost.plugin.v1.ExecuteResponse.completed:type_name -> toolhost.plugin.v1.Completed
+	16, // 10: toolhost.plugin.v1.ExecuteResponse.completed_in_chunks:type_name -> toolhost.plugin.v1.CompletedInChunks
+	17, // 11: toolhost.plugin.v1.ExecuteResponse.failed:type_name -> toolhost.plugin.v1.Failed
+	18, // 12: toolhost.plugin.v1.ExecuteResponse.errored:type_name -> toolhost.plugin.v1.Errored
+	24, // 13: toolhost.plugin.v1.Completed.content:type_name -> toolhost.plugin.v1.Content
+	0,  // 14: toolhost.plugin.v1.PluginService.Describe:input_type -> toolhost.plugin.v1.DescribeRequest
+	2,  // 15: toolhost.plugin.v1.PluginService.Activate:input_type -> toolhost.plugin.v1.ActivateRequest
+	4,  // 16: toolhost.plugin.v1.PluginService.Prepare:input_type -> toolhost.plugin.v1.PrepareRequest
+	12, // 17: toolhost.plugin.v1.PluginService.Execute:input_type -> toolhost.plugin.v1.ExecuteRequest
+	8,  // 18: toolhost.plugin.v1.PluginService.Discard:input_type -> toolhost.plugin.v1.DiscardRequest
+	10, // 19: toolhost.plugin.v1.PluginService.Await:input_type -> toolhost.plugin.v1.AwaitRequest
+	19, // 20: toolhost.plugin.v1.PluginService.Drain:input_type -> toolhost.plugin.v1.DrainRequest
+	1,  // 21: toolhost.plugin.v1.PluginService.Describe:output_type -> toolhost.plugin.v1.DescribeResponse
+	3,  // 22: toolhost.plugin.v1.PluginService.Activate:output_type -> toolhost.plugin.v1.ActivateResponse
+	5,  // 23: toolhost.plugin.v1.PluginService.Prepare:output_type -> toolhost.plugin.v1.PrepareResponse
+	13, // 24: toolhost.plugin.v1.PluginService.Execute:output_type -> toolhost.plugin.v1.ExecuteResponse
+	9,  // 25: toolhost.plugin.v1.PluginService.Discard:output_type -> toolhost.plugin.v1.DiscardResponse
+	11, // 26: toolhost.plugin.v1.PluginService.Await:output_type -> toolhost.plugin.v1.AwaitResponse
+	20, // 27: toolhost.plugin.v1.PluginService.Drain:output_type -> toolhost.plugin.v1.DrainResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_plugin_proto_init() }
@@ -1039,12 +1629,18 @@ func file_toolhost_plugin_v1_plugin_proto_init() {
 	}
 	file_toolhost_plugin_v1_tool_proto_init()
 	file_toolhost_plugin_v1_plugin_proto_msgTypes[5].OneofWrappers = []any{
+		(*PrepareResponse_Preparation)(nil),
+		(*PrepareResponse_Failed)(nil),
+		(*PrepareResponse_Errored)(nil),
+	}
+	file_toolhost_plugin_v1_plugin_proto_msgTypes[13].OneofWrappers = []any{
 		(*ExecuteResponse_Progress)(nil),
 		(*ExecuteResponse_Chunk)(nil),
 		(*ExecuteResponse_Completed)(nil),
 		(*ExecuteResponse_CompletedInChunks)(nil),
 		(*ExecuteResponse_Failed)(nil),
 		(*ExecuteResponse_Errored)(nil),
+		(*ExecuteResponse_Output)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1052,7 +1648,7 @@ func file_toolhost_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_plugin_proto_rawDesc), len(file_toolhost_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

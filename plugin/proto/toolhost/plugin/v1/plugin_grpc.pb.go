@@ -21,7 +21,10 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	PluginService_Describe_FullMethodName = "/toolhost.plugin.v1.PluginService/Describe"
 	PluginService_Activate_FullMethodName = "/toolhost.plugin.v1.PluginService/Activate"
+	PluginService_Prepare_FullMethodName  = "/toolhost.plugin.v1.PluginService/Prepare"
 	PluginService_Execute_FullMethodName  = "/toolhost.plugin.v1.PluginService/Execute"
+	PluginService_Discard_FullMethodName  = "/toolhost.plugin.v1.PluginService/Discard"
+	PluginService_Await_FullMethodName    = "/toolhost.plugin.v1.PluginService/Await"
 	PluginService_Drain_FullMethodName    = "/toolhost.plugin.v1.PluginService/Drain"
 )
 
@@ -36,11 +39,22 @@ type PluginServiceClient interface {
 	// Activate starts the plugin for one Location. It comes once, after Describe.
 	// When it is answered the plugin is ready.
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*ActivateResponse, error)
-	// Execute runs one call. Its events are ordered; the last one is terminal:
-	// completed, completed_in_chunks, failed or errored. A stream that ends
-	// without one is an operational error. A call may be cancelled before it has
-	// begun.
+	// Prepare says what one call of a tool that prepares would do. It changes
+	// nothing and asks nobody. What it prepared stays in the plugin until it is
+	// committed by Execute, or discarded.
+	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
+	// Execute runs one call, or commits what was prepared for it. Its events are
+	// ordered; the last one is terminal: completed, completed_in_chunks, failed or
+	// errored. A stream that ends without one is an operational error. A call may
+	// be cancelled before it has begun.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteResponse], error)
+	// Discard releases what was prepared and will not be committed. Discarding
+	// what the plugin does not hold does nothing.
+	Discard(ctx context.Context, in *DiscardRequest, opts ...grpc.CallOption) (*DiscardResponse, error)
+	// Await is answered when the handler of a Prepare or an Execute has ended: the
+	// host asks it about a call that it cancelled. A plugin has it if it names the
+	// feature "await". It must not begin a handler whose call is over already.
+	Await(ctx context.Context, in *AwaitRequest, opts ...grpc.CallOption) (*AwaitResponse, error)
 	// Drain asks the plugin to finish: no call comes after it, and the process is
 	// ended once it is answered or its deadline is past.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
@@ -74,6 +88,16 @@ func (c *pluginServiceClient) Activate(ctx context.Context, in *ActivateRequest,
 	return out, nil
 }
 
+func (c *pluginServiceClient) Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PrepareResponse)
+	err := c.cc.Invoke(ctx, PluginService_Prepare_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *pluginServiceClient) Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &PluginService_ServiceDesc.Streams[0], PluginService_Execute_FullMethodName, cOpts...)
@@ -92,6 +116,26 @@ func (c *pluginServiceClient) Execute(ctx context.Context, in *ExecuteRequest, o
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_ExecuteClient = grpc.ServerStreamingClient[ExecuteResponse]
+
+func (c *pluginServiceClient) Discard(ctx context.Context, in *DiscardRequest, opts ...grpc.CallOption) (*DiscardResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiscardResponse)
+	err := c.cc.Invoke(ctx, PluginService_Discard_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *pluginServiceClient) Await(ctx context.Context, in *AwaitRequest, opts ...grpc.CallOption) (*AwaitResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AwaitResponse)
+	err := c.cc.Invoke(ctx, PluginService_Await_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *pluginServiceClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -114,11 +158,22 @@ type PluginServiceServer interface {
 	// Activate starts the plugin for one Location. It comes once, after Describe.
 	// When it is answered the plugin is ready.
 	Activate(context.Context, *ActivateRequest) (*ActivateResponse, error)
-	// Execute runs one call. Its events are ordered; the last one is terminal:
-	// completed, completed_in_chunks, failed or errored. A stream that ends
-	// without one is an operational error. A call may be cancelled before it has
-	// begun.
+	// Prepare says what one call of a tool that prepares would do. It changes
+	// nothing and asks nobody. What it prepared stays in the plugin until it is
+	// committed by Execute, or discarded.
+	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
+	// Execute runs one call, or commits what was prepared for it. Its events are
+	// ordered; the last one is terminal: completed, completed_in_chunks, failed or
+	// errored. A stream that ends without one is an operational error. A call may
+	// be cancelled before it has begun.
 	Execute(*ExecuteRequest, grpc.ServerStreamingServer[ExecuteResponse]) error
+	// Discard releases what was prepared and will not be committed. Discarding
+	// what the plugin does not hold does nothing.
+	Discard(context.Context, *DiscardRequest) (*DiscardResponse, error)
+	// Await is answered when the handler of a Prepare or an Execute has ended: the
+	// host asks it about a call that it cancelled. A plugin has it if it names the
+	// feature "await". It must not begin a handler whose call is over already.
+	Await(context.Context, *AwaitRequest) (*AwaitResponse, error)
 	// Drain asks the plugin to finish: no call comes after it, and the process is
 	// ended once it is answered or its deadline is past.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
@@ -138,8 +193,17 @@ func (UnimplementedPluginServiceServer) Describe(context.Context, *DescribeReque
 func (UnimplementedPluginServiceServer) Activate(context.Context, *ActivateRequest) (*ActivateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Activate not implemented")
 }
+func (UnimplementedPluginServiceServer) Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Prepare not implemented")
+}
 func (UnimplementedPluginServiceServer) Execute(*ExecuteRequest, grpc.ServerStreamingServer[ExecuteResponse]) error {
 	return status.Error(codes.Unimplemented, "method Execute not implemented")
+}
+func (UnimplementedPluginServiceServer) Discard(context.Context, *DiscardRequest) (*DiscardResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Discard not implemented")
+}
+func (UnimplementedPluginServiceServer) Await(context.Context, *AwaitRequest) (*AwaitResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Await not implemented")
 }
 func (UnimplementedPluginServiceServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
@@ -201,6 +265,24 @@ func _PluginService_Activate_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginService_Prepare_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PrepareRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Prepare(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Prepare_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Prepare(ctx, req.(*PrepareRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PluginService_Execute_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExecuteRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -211,6 +293,42 @@ func _PluginService_Execute_Handler(srv interface{}, stream grpc.ServerStream) e
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_ExecuteServer = grpc.ServerStreamingServer[ExecuteResponse]
+
+func _PluginService_Discard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiscardRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Discard(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Discard_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Discard(ctx, req.(*DiscardRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PluginService_Await_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AwaitRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Await(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Await_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Await(ctx, req.(*AwaitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _PluginService_Drain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DrainRequest)
@@ -244,6 +362,18 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Activate",
 			Handler:    _PluginService_Activate_Handler,
+		},
+		{
+			MethodName: "Prepare",
+			Handler:    _PluginService_Prepare_Handler,
+		},
+		{
+			MethodName: "Discard",
+			Handler:    _PluginService_Discard_Handler,
+		},
+		{
+			MethodName: "Await",
+			Handler:    _PluginService_Await_Handler,
 		},
 		{
 			MethodName: "Drain",

@@ -109,7 +109,19 @@ type Tool struct {
 	Effects []Effect `protobuf:"varint,7,rep,packed,name=effects,proto3,enum=toolhost.plugin.v1.Effect" json:"effects,omitempty"`
 	// The plugin's own number for the executor. The host gives it back in
 	// ExecuteRequest and does nothing else with it.
-	Executor      uint64 `protobuf:"varint,8,opt,name=executor,proto3" json:"executor,omitempty"`
+	Executor uint64 `protobuf:"varint,8,opt,name=executor,proto3" json:"executor,omitempty"`
+	// A call may do what cannot be undone.
+	Irreversible bool `protobuf:"varint,9,opt,name=irreversible,proto3" json:"irreversible,omitempty"`
+	// The permissions that every call needs, in order; at most 64.
+	Requests []*PermissionRequest `protobuf:"bytes,10,rep,name=requests,proto3" json:"requests,omitempty"`
+	// The properties of the input that hold a path, or a list of them, that a call
+	// is about; at most 256.
+	Targets []string `protobuf:"bytes,11,rep,name=targets,proto3" json:"targets,omitempty"`
+	// Why the tool cannot be called now; empty when it can.
+	Unavailable string `protobuf:"bytes,12,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
+	// The host asks with Prepare what each call would do. Without it effects,
+	// irreversible, requests and targets hold for every call, and no message is sent.
+	Prepares      bool `protobuf:"varint,13,opt,name=prepares,proto3" json:"prepares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,6 +212,112 @@ func (x *Tool) GetExecutor() uint64 {
 	return 0
 }
 
+func (x *Tool) GetIrreversible() bool {
+	if x != nil {
+		return x.Irreversible
+	}
+	return false
+}
+
+func (x *Tool) GetRequests() []*PermissionRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Tool) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *Tool) GetUnavailable() string {
+	if x != nil {
+		return x.Unavailable
+	}
+	return ""
+}
+
+func (x *Tool) GetPrepares() bool {
+	if x != nil {
+		return x.Prepares
+	}
+	return false
+}
+
+// PermissionRequest is what has to be permitted before a call runs. It carries
+// no identity: the host knows whose call it is.
+type PermissionRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Action    string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	Resources []string               `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
+	// The patterns that "always" would save, exactly.
+	Save          []string          `protobuf:"bytes,3,rep,name=save,proto3" json:"save,omitempty"`
+	Metadata      map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PermissionRequest) Reset() {
+	*x = PermissionRequest{}
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PermissionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PermissionRequest) ProtoMessage() {}
+
+func (x *PermissionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PermissionRequest.ProtoReflect.Descriptor instead.
+func (*PermissionRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PermissionRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *PermissionRequest) GetResources() []string {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *PermissionRequest) GetSave() []string {
+	if x != nil {
+		return x.Save
+	}
+	return nil
+}
+
+func (x *PermissionRequest) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
 // Identity is for whom a call runs. Only the host fills it.
 type Identity struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -215,7 +333,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[1]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -227,7 +345,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[1]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -240,7 +358,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{1}
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Identity) GetSession() string {
@@ -294,7 +412,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[2]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +424,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[2]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +437,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{2}
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Content) GetBlock() isContent_Block {
@@ -403,7 +521,7 @@ type TextBlock struct {
 
 func (x *TextBlock) Reset() {
 	*x = TextBlock{}
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[3]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +533,7 @@ func (x *TextBlock) String() string {
 func (*TextBlock) ProtoMessage() {}
 
 func (x *TextBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[3]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +546,7 @@ func (x *TextBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextBlock.ProtoReflect.Descriptor instead.
 func (*TextBlock) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{3}
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TextBlock) GetText() string {
@@ -450,7 +568,7 @@ type MediaBlock struct {
 
 func (x *MediaBlock) Reset() {
 	*x = MediaBlock{}
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[4]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +580,7 @@ func (x *MediaBlock) String() string {
 func (*MediaBlock) ProtoMessage() {}
 
 func (x *MediaBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[4]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +593,7 @@ func (x *MediaBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MediaBlock.ProtoReflect.Descriptor instead.
 func (*MediaBlock) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MediaBlock) GetData() []byte {
@@ -505,7 +623,7 @@ type LinkBlock struct {
 
 func (x *LinkBlock) Reset() {
 	*x = LinkBlock{}
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[5]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +635,7 @@ func (x *LinkBlock) String() string {
 func (*LinkBlock) ProtoMessage() {}
 
 func (x *LinkBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[5]
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +648,7 @@ func (x *LinkBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkBlock.ProtoReflect.Descriptor instead.
 func (*LinkBlock) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LinkBlock) GetUri() string {
@@ -565,7 +683,7 @@ var File_toolhost_plugin_v1_tool_proto protoreflect.FileDescriptor
 
 const file_toolhost_plugin_v1_tool_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtoolhost/plugin/v1/tool.proto\x12\x12toolhost.plugin.v1\"\x99\x02\n" +
+	"\x1dtoolhost/plugin/v1/tool.proto\x12\x12toolhost.plugin.v1\"\xd8\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
@@ -574,7 +692,21 @@ const file_toolhost_plugin_v1_tool_proto_rawDesc = "" +
 	"\routput_schema\x18\x05 \x01(\fR\foutputSchema\x12+\n" +
 	"\x11structured_schema\x18\x06 \x01(\fR\x10structuredSchema\x124\n" +
 	"\aeffects\x18\a \x03(\x0e2\x1a.toolhost.plugin.v1.EffectR\aeffects\x12\x1a\n" +
-	"\bexecutor\x18\b \x01(\x04R\bexecutor\"\x85\x01\n" +
+	"\bexecutor\x18\b \x01(\x04R\bexecutor\x12\"\n" +
+	"\firreversible\x18\t \x01(\bR\firreversible\x12A\n" +
+	"\brequests\x18\n" +
+	" \x03(\v2%.toolhost.plugin.v1.PermissionRequestR\brequests\x12\x18\n" +
+	"\atargets\x18\v \x03(\tR\atargets\x12 \n" +
+	"\vunavailable\x18\f \x01(\tR\vunavailable\x12\x1a\n" +
+	"\bprepares\x18\r \x01(\bR\bprepares\"\xeb\x01\n" +
+	"\x11PermissionRequest\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x1c\n" +
+	"\tresources\x18\x02 \x03(\tR\tresources\x12\x12\n" +
+	"\x04save\x18\x03 \x03(\tR\x04save\x12O\n" +
+	"\bmetadata\x18\x04 \x03(\v23.toolhost.plugin.v1.PermissionRequest.MetadataEntryR\bmetadata\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x01\n" +
 	"\bIdentity\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -621,27 +753,31 @@ func file_toolhost_plugin_v1_tool_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_plugin_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toolhost_plugin_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_toolhost_plugin_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_toolhost_plugin_v1_tool_proto_goTypes = []any{
-	(Effect)(0),        // 0: toolhost.plugin.v1.Effect
-	(*Tool)(nil),       // 1: toolhost.plugin.v1.Tool
-	(*Identity)(nil),   // 2: toolhost.plugin.v1.Identity
-	(*Content)(nil),    // 3: toolhost.plugin.v1.Content
-	(*TextBlock)(nil),  // 4: toolhost.plugin.v1.TextBlock
-	(*MediaBlock)(nil), // 5: toolhost.plugin.v1.MediaBlock
-	(*LinkBlock)(nil),  // 6: toolhost.plugin.v1.LinkBlock
+	(Effect)(0),               // 0: toolhost.plugin.v1.Effect
+	(*Tool)(nil),              // 1: toolhost.plugin.v1.Tool
+	(*PermissionRequest)(nil), // 2: toolhost.plugin.v1.PermissionRequest
+	(*Identity)(nil),          // 3: toolhost.plugin.v1.Identity
+	(*Content)(nil),           // 4: toolhost.plugin.v1.Content
+	(*TextBlock)(nil),         // 5: toolhost.plugin.v1.TextBlock
+	(*MediaBlock)(nil),        // 6: toolhost.plugin.v1.MediaBlock
+	(*LinkBlock)(nil),         // 7: toolhost.plugin.v1.LinkBlock
+	nil,                       // 8: toolhost.plugin.v1.PermissionRequest.MetadataEntry
 }
 var file_toolhost_plugin_v1_tool_proto_depIdxs = []int32{
 	0, // 0: toolhost.plugin.v1.Tool.effects:type_name -> toolhost.plugin.v1.Effect
-	4, // 1: toolhost.plugin.v1.Content.text:type_name -> toolhost.plugin.v1.TextBlock
-	5, // 2: toolhost.plugin.v1.Content.image:type_name -> toolhost.plugin.v1.MediaBlock
-	5, // 3: toolhost.plugin.v1.Content.audio:type_name -> toolhost.plugin.v1.MediaBlock
-	6, // 4: toolhost.plugin.v1.Content.link:type_name -> toolhost.plugin.v1.LinkBlock
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2, // 1: toolhost.plugin.v1.Tool.requests:type_name -> toolhost.plugin.v1.PermissionRequest
+	8, // 2: toolhost.plugin.v1.PermissionRequest.metadata:type_name -> toolhost.plugin.v1.PermissionRequest.MetadataEntry
+	5, // 3: toolhost.plugin.v1.Content.text:type_name -> toolhost.plugin.v1.TextBlock
+	6, // 4: toolhost.plugin.v1.Content.image:type_name -> toolhost.plugin.v1.MediaBlock
+	6, // 5: toolhost.plugin.v1.Content.audio:type_name -> toolhost.plugin.v1.MediaBlock
+	7, // 6: toolhost.plugin.v1.Content.link:type_name -> toolhost.plugin.v1.LinkBlock
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_tool_proto_init() }
@@ -649,7 +785,7 @@ func file_toolhost_plugin_v1_tool_proto_init() {
 	if File_toolhost_plugin_v1_tool_proto != nil {
 		return
 	}
-	file_toolhost_plugin_v1_tool_proto_msgTypes[2].OneofWrappers = []any{
+	file_toolhost_plugin_v1_tool_proto_msgTypes[3].OneofWrappers = []any{
 		(*Content_Text)(nil),
 		(*Content_Image)(nil),
 		(*Content_Audio)(nil),
@@ -661,7 +797,7 @@ func file_toolhost_plugin_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_tool_proto_rawDesc), len(file_toolhost_plugin_v1_tool_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
