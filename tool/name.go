@@ -56,6 +56,25 @@ func EffectiveName(authored string) string {
 // (the canonical id stands in rules and logs as it was authored), or its
 // effective name is one that the host keeps for itself.
 func CheckName(authored string) error {
+	if err := checkName(authored); err != nil {
+		return err
+	}
+	if Reserved(EffectiveName(authored)) {
+		return fmt.Errorf("tool name %q is reserved for the host: choose another", authored)
+	}
+	return nil
+}
+
+// CheckReservedName is CheckName for the host's own tools, which may only have the
+// names that the host keeps for itself.
+func CheckReservedName(authored string) error {
+	if !Reserved(authored) {
+		return fmt.Errorf("tool name %q is not one that the host keeps for itself", authored)
+	}
+	return nil
+}
+
+func checkName(authored string) error {
 	switch {
 	case authored == "":
 		return fmt.Errorf("tool name is empty")
@@ -65,14 +84,12 @@ func CheckName(authored string) error {
 		return fmt.Errorf("tool name %q is not valid UTF-8", authored)
 	case strings.ContainsFunc(authored, unicode.IsControl):
 		return fmt.Errorf("tool name %q has control characters", authored)
-	case reserved(EffectiveName(authored)):
-		return fmt.Errorf("tool name %q is reserved for the host: choose another", authored)
 	}
 	return nil
 }
 
-// reserved reports whether the host keeps the effective name for itself (law 2).
-func reserved(name string) bool {
+// Reserved reports whether the host keeps the effective name for itself (law 2).
+func Reserved(name string) bool {
 	return slices.Contains([]string{"execute", "output_read", "output_search"}, name)
 }
 

@@ -94,7 +94,7 @@ func FuzzEffectiveName(f *testing.F) {
 		if again := EffectiveName(name); again != name {
 			t.Errorf("EffectiveName(%q) = %q, and again %q", authored, name, again)
 		}
-		if CheckName(authored) == nil && reserved(name) {
+		if CheckName(authored) == nil && Reserved(name) {
 			t.Errorf("CheckName(%q) = nil, and its effective name %q is reserved", authored, name)
 		}
 	})

@@ -198,6 +198,9 @@ func InterruptedBy(ctx context.Context, ran bool) (*Interruption, bool) {
 type Suspension struct {
 	// Handle resumes or withdraws the call. It cannot be guessed.
 	Handle string
+	// Identity is whose call it is, and Tool the canonical id of what was called.
+	Identity Identity
+	Tool     string
 	// Requests are what the person is being asked, as far as it is known.
 	Requests []PermissionRequest
 	// Expires is when it lapses.

@@ -119,3 +119,10 @@ type Definition struct {
 	// Irreversible says that a call may do what cannot be undone.
 	Irreversible bool `json:"irreversible,omitempty"`
 }
+
+// An Advertisement is what one tool says of itself to be listed (law 10).
+type Advertisement struct {
+	Definition
+	// Unavailable says why the tool cannot be called now; it is empty when it can.
+	Unavailable string `json:"unavailable,omitempty"`
+}

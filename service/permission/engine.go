@@ -18,6 +18,17 @@ type Caller struct {
 	// itself, under the built-ins' actions; anybody else is judged by the services
 	// (law 33).
 	Builtin bool
+	// Preparing says that the call is only being prepared: rules are judged, nobody
+	// is asked, and nothing can be asserted (law 25).
+	Preparing bool
+	// Effects, Irreversible and Review are what the call may do and, in the tool's
+	// own words, will do.
+	Effects      tool.Effects
+	Irreversible bool
+	Review       string
+	// Asking, if it is not nil, is called before an approver is asked, and answered
+	// when that has returned.
+	Asking func(tool.PermissionRequest) (answered func())
 }
 
 // A Request is what an approver is asked: one action on some resources, none of
@@ -86,5 +97,8 @@ func New(policy *Policy, approver Approver) *Engine {
 // Gate makes the gate of one call. It remembers the answers of that call and is
 // dropped with it; see [tool.Gate].
 func (e *Engine) Gate(caller Caller) tool.Gate {
+	if caller.Preparing {
+		e = &Engine{policy: e.policy, approver: Nobody{}}
+	}
 	return &gate{engine: e, caller: caller, turn: make(chan struct{}, 1)}
 }

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -29,6 +30,9 @@ type question struct{ action, resource string }
 
 // Assert implements [tool.Gate].
 func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error {
+	if g.caller.Preparing {
+		return errPreparing
+	}
 	return g.inTurn(ctx, func() error {
 		if reason := g.unassertable(request); reason != "" {
 			resource := ""
@@ -40,6 +44,9 @@ func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error
 		return g.settle(ctx, request)
 	})
 }
+
+// errPreparing is no refusal: it is a mistake of the tool's author.
+var errPreparing = errors.New("nothing is asked while a call is being prepared: put the request into the preparation")
 
 // unassertable says what is wrong with asserting the request at all, or nothing.
 func (g *gate) unassertable(request tool.PermissionRequest) string {
@@ -130,7 +137,7 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest) error
 
 // ask puts the request to the approver. The caller holds the turn.
 func (g *gate) ask(ctx context.Context, request Request) error {
-	reply, err := g.engine.approver.Ask(ctx, request)
+	reply, err := g.putToApprover(ctx, request)
 	if ctx.Err() != nil { // a yes that comes with the cancelling comes too late (case C16)
 		return context.Cause(ctx)
 	}
@@ -157,6 +164,16 @@ func (g *gate) ask(ctx context.Context, request Request) error {
 		g.granted[question{request.Action, resource}] = true
 	}
 	return nil
+}
+
+// putToApprover waits for the answer, and says so to whoever counts the time.
+func (g *gate) putToApprover(ctx context.Context, request Request) (Reply, error) {
+	if _, nobody := g.engine.approver.(Nobody); !nobody && g.caller.Asking != nil {
+		defer g.caller.Asking(tool.PermissionRequest{
+			Action: request.Action, Resources: request.Resources, Save: request.Save, Metadata: request.Metadata,
+		})()
+	}
+	return g.engine.approver.Ask(ctx, request)
 }
 
 // refuse records the refusal, the first of the call, and returns it. The caller

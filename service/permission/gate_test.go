@@ -3,6 +3,7 @@ package permission
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +133,7 @@ func TestLaw33StrictestWins(t *testing.T) {
 		}
 		got := yes.asked[0]
 		if !slices.Equal(got.Resources, []string{"x", "y"}) || !slices.Equal(got.Save, req.Save) || got.Metadata["k"] != "v" ||
-			got.Why != "no rule speaks of it" || got.Caller != builtin() || got.Action != "read" {
+			got.Why != "no rule speaks of it" || !reflect.DeepEqual(got.Caller, builtin()) || got.Action != "read" {
 			t.Errorf("asked %+v", got)
 		}
 	})

@@ -6,12 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
 )
 
 // A Request is one call of a captured tool.
@@ -25,57 +24,194 @@ type Request struct {
 	// Input is what the model sent. Nothing, white space and null stand for {}. It
 	// must not be changed before the call has ended.
 	Input json.RawMessage
-	// Deadline bounds the execution; 0 is the registry's. Waiting for a permission
-	// before it does not count.
+	// Deadline bounds the work of the call, its preparation included; 0 is the
+	// registry's. Waiting for a person does not count (law 37).
 	Deadline time.Duration
-	// Progress receives what the tool reports, in order, from the goroutine of Call
-	// and never after it returned. It may be nil.
+	// SuspendAfter is how long Call waits for a person before it returns a
+	// [*tool.Suspension] and leaves the call waiting. With 0 it waits as long as it
+	// takes.
+	SuspendAfter time.Duration
+	// Progress receives what the tool reports, in order, at most twenty times a second
+	// and with a growing Done, from one goroutine and never after the call has ended.
+	// It may be nil. While a call is suspended it is still called.
 	Progress func(tool.Progress)
 }
 
 // errClosing is the cause of calls that end because the registry's scope does.
 var errClosing = errors.New("the Location is closing")
 
+func closing() error {
+	return tool.Errorf(tool.KindUnavailable, "the tool is unavailable: %w", errClosing)
+}
+
 // Call runs one call to its end. ctx is the caller's interest in it: when it is
-// over the executor is cancelled and the error is a [*tool.Interruption], the only
-// kind of error there is; it takes at most [StopGrace] (law 14). Everything else,
-// panics of the tool included, is a settlement, and Settlement.Ran says whether
-// the executor had begun.
+// over the executor is cancelled and the error is a [*tool.Interruption]; that
+// takes at most [StopGrace] (law 14). The only other error is a
+// [*tool.Suspension], for a request that asks for it. Everything else, panics of
+// the tool included, is a settlement, and Settlement.Ran says whether the executor
+// had begun.
 //
 // The detail of an operational error is in Settlement.Error.Cause. It is for the
 // operator: whoever shows the settlement logs it, the registry does not.
 func (c *Capture) Call(ctx context.Context, request Request) (tool.Settlement, error) {
+	if request.SuspendAfter > 0 {
+		return c.suspendable(ctx, request)
+	}
+	return c.run(ctx, request, nil)
+}
+
+// A run is one call on its way.
+type run struct {
+	registry *Registry
+	request  Request
+	waits    *suspension // nil for a call that cannot be suspended
+
+	entry       *entry
+	call        tool.Call // its gate is set where something runs
+	gate        tool.Gate // of the execution
+	work        context.Context
+	cancel      context.CancelCauseFunc
+	clock       *clock
+	preparation tool.Preparation
+	bounding    *output.Bounding
+	ran         bool
+}
+
+// run is the life of a call, a step a line (ARCHITECTURE.md has the story).
+func (c *Capture) run(ctx context.Context, request Request, waits *suspension) (tool.Settlement, error) {
 	if err := request.Identity.Check(); err != nil {
 		return end(ctx, err, false)
 	}
-	e, err := c.resolve(request.Name)
+	r := &run{registry: c.registry, request: request, waits: waits}
+	r.begin(ctx)
+	defer r.over()
+	if err := r.resolve(c); err != nil {
+		return r.end(ctx, r.why(err))
+	}
+	if err := r.prepare(); err != nil {
+		return r.end(ctx, r.why(err))
+	}
+	if err := r.authorize(); err != nil {
+		r.discard()
+		return r.end(ctx, r.why(err))
+	}
+	ended, err := r.record()
 	if err != nil {
-		return end(ctx, err, false)
+		r.discard()
+		return r.end(ctx, r.why(err))
 	}
-	input, err := e.validInput(request.Input)
+	settlement, err := r.settle(ctx)
+	if settlement.Error != nil {
+		ended(settlement.Status, settlement.Error.Kind)
+	} else {
+		ended(cmp.Or(settlement.Status, tool.Interrupted), "")
+	}
+	if err != nil || !settlement.Ran {
+		return settlement, err
+	}
+	return r.registry.after(r, settlement), nil
+}
+
+// begin makes the context of what is done for the call: the caller's, cancelled
+// also when the registry's scope is, and when the deadline is past.
+func (r *run) begin(ctx context.Context) {
+	work, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.registry.options.Scope.Context(), func() { cancel(errClosing) })
+	deadline := cmp.Or(max(r.request.Deadline, 0), r.registry.options.Deadline)
+	r.clock = startClock(deadline, func() {
+		cancel(tool.Errorf(tool.KindDeadline, "%s did not finish within %v", r.call.Tool, deadline))
+	})
+	r.work, r.cancel = work, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+	if r.waits != nil {
+		r.waits.began(cancel)
+	}
+}
+
+// over releases what the call held.
+func (r *run) over() {
+	r.clock.stop()
+	r.cancel(nil)
+	if r.bounding != nil {
+		r.bounding.Discard()
+	}
+}
+
+// resolve finds the captured tool and the input that it will get: what the hooks
+// made of the model's, validated (laws 7, 11, 21).
+func (r *run) resolve(c *Capture) error {
+	r.call = tool.Call{Identity: r.request.Identity}
+	e, unknown := c.resolve(r.request.Name)
+	if unknown == nil {
+		r.entry, r.call.Tool = e, e.definition.ID
+	}
+	input, err := r.registry.before(r)
+	if err = cmp.Or(err, unknown); err != nil {
+		return err
+	}
+	if r.call.Input, err = e.validInput(input); err != nil {
+		return err
+	}
+	r.bounding = r.registry.options.Output.Begin(output.Origin{
+		Session: r.call.Identity.Session, Tool: r.call.Tool, Call: r.call.Identity.Call,
+	})
+	return nil
+}
+
+// settle runs what was prepared and makes the settlement of it, or the
+// interruption.
+func (r *run) settle(ctx context.Context) (tool.Settlement, error) {
+	result, err := r.execute()
+	if err != nil || r.gate.Refused() != nil || ctx.Err() != nil {
+		return r.end(ctx, refusedFirst(r.gate, r.why(err)))
+	}
+	settlement, err := r.entry.settle(result)
 	if err != nil {
-		return end(ctx, err, false)
+		return r.end(ctx, err)
 	}
-	r := c.registry
-	work, cancel := r.work(ctx)
-	defer cancel(nil)
-	call := tool.Call{Identity: request.Identity, Tool: e.definition.ID, Input: input, Gate: r.gateOf(e, request.Identity)}
-	if err := e.authorize(work, call.Gate); err != nil {
-		return end(ctx, whyOver(work, err), false)
-	}
-	if work.Err() != nil {
-		return end(ctx, whyOver(work, work.Err()), false)
-	}
-	deadline := cmp.Or(max(request.Deadline, 0), r.deadline)
-	result, ran, err := r.execute(work, cancel, e, call, deadline, request.Progress)
-	if err != nil || call.Gate.Refused() != nil || ctx.Err() != nil {
-		return end(ctx, refusedFirst(call.Gate, whyOver(work, err)), ran)
-	}
-	settlement, err := e.settle(result)
-	if err != nil {
-		return end(ctx, err, ran)
+	settlement = r.bound(settlement, r.instructions)
+	if i, over := tool.InterruptedBy(ctx, r.ran); over {
+		return tool.Settlement{}, i
 	}
 	return settlement, nil
+}
+
+// end is the outcome of a call that did not complete, bounded like another.
+func (r *run) end(ctx context.Context, err error) (tool.Settlement, error) {
+	settlement, interruption := end(ctx, err, r.ran)
+	if interruption != nil || r.bounding == nil {
+		return settlement, interruption
+	}
+	return r.bound(settlement, nil), nil
+}
+
+// bound bounds what a model sees of the settlement; further adds to one that
+// could be bounded. What could not be kept is no settlement of the tool's (law 18).
+func (r *run) bound(settlement tool.Settlement, further func(*tool.Settlement)) tool.Settlement {
+	if err := r.bounding.Bound(&settlement); err != nil {
+		return settled(err, r.ran)
+	}
+	if further != nil {
+		further(&settlement)
+	}
+	return settlement
+}
+
+// instructions adds those that belong to what the call was about (law 30).
+func (r *run) instructions(settlement *tool.Settlement) {
+	find := r.registry.options.Instructions
+	targets := r.preparation.Targets
+	if find == nil || len(targets) == 0 {
+		return
+	}
+	found, err := find(r.work, r.gate, r.call.Identity.Session, targets)
+	if err != nil {
+		r.registry.log.Warn("instructions of the project", slog.String("tool", r.call.Tool), slog.Any("error", err))
+		return
+	}
+	settlement.Instructions = found
 }
 
 // end is the outcome of a call that did not complete: an interruption if nobody
@@ -85,9 +221,13 @@ func end(ctx context.Context, err error, ran bool) (tool.Settlement, error) {
 	if i, over := tool.InterruptedBy(ctx, ran); over {
 		return tool.Settlement{}, i
 	}
+	return settled(err, ran), nil
+}
+
+func settled(err error, ran bool) tool.Settlement {
 	settlement := tool.SettleError(err, ran)
 	settlement.Error.Message = clean(settlement.Error.Message)
-	return settlement, nil
+	return settlement
 }
 
 // validInput is the input that the executor gets: the very bytes that were
@@ -102,38 +242,13 @@ func (e *entry) validInput(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// work is the context of what is done for a call: the caller's, cancelled also
-// when the registry's scope is.
-func (r *Registry) work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	work, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(r.scope.Context(), func() { cancel(errClosing) })
-	return work, func(cause error) {
-		stop()
-		cancel(cause)
-	}
-}
-
-func (r *Registry) gateOf(e *entry, identity tool.Identity) tool.Gate {
-	owner := e.registration.owner
-	return r.gate(Caller{Identity: identity, Tool: e.definition.ID, Plugin: owner.Name, Builtin: owner.Builtin})
-}
-
-// authorize asks for a tool that is not built in whether it may run at all: under
-// its own id, on everything (law 33). A built-in asserts by itself what it does.
-func (e *entry) authorize(ctx context.Context, gate tool.Gate) error {
-	if e.registration.owner.Builtin {
-		return nil
-	}
-	return gate.Assert(ctx, tool.PermissionRequest{Action: e.definition.ID, Resources: []string{"*"}, Save: []string{"*"}})
-}
-
-// whyOver is err, or why the work is over if that was the registry's doing.
-func whyOver(work context.Context, err error) error {
-	switch cause := context.Cause(work); {
+// why is err, or why the work is over if that was not the caller's doing.
+func (r *run) why(err error) error {
+	switch cause := context.Cause(r.work); {
 	case errors.Is(cause, errClosing):
-		return tool.Errorf(tool.KindUnavailable, "the tool is unavailable: %w", errClosing)
+		return closing()
 	case errors.As(cause, new(*tool.Error)):
-		return cause // the deadline
+		return cause // the deadline, or the end of a suspension
 	default:
 		return err
 	}
@@ -146,70 +261,4 @@ func refusedFirst(gate tool.Gate, err error) error {
 		return refusal
 	}
 	return err
-}
-
-// An outcome is what an executor returned.
-type outcome struct {
-	result tool.Result
-	err    error
-}
-
-// execute runs the executor in a goroutine of the scope and waits for it, but no
-// longer than the deadline, and [StopGrace] after work is over for any reason. ran
-// says whether the executor had begun.
-func (r *Registry) execute(
-	work context.Context, cancel context.CancelCauseFunc, e *entry, call tool.Call, deadline time.Duration, progress func(tool.Progress),
-) (result tool.Result, ran bool, err error) {
-	reports := make(chan tool.Progress)
-	if progress != nil {
-		call.Progress = func(p tool.Progress) {
-			select {
-			case reports <- p:
-			case <-work.Done():
-			}
-		}
-	}
-	ended := make(chan outcome, 1)
-	if err := r.scope.Go("call of "+call.Tool, func(context.Context) error {
-		run(work, e, call, ended)
-		return nil
-	}); err != nil {
-		return tool.Result{}, false, tool.Errorf(tool.KindUnavailable, "the tool is unavailable: %w", errClosing)
-	}
-	timer := time.NewTimer(deadline)
-	defer timer.Stop()
-	for {
-		select {
-		case o := <-ended:
-			return o.result, true, o.err
-		case p := <-reports:
-			progress(p)
-			continue
-		case <-timer.C:
-			cancel(tool.Errorf(tool.KindDeadline, "%s did not finish within %v", call.Tool, deadline))
-		case <-work.Done():
-		}
-		break
-	}
-	timer.Reset(StopGrace)
-	select {
-	case o := <-ended:
-		return o.result, true, cmp.Or(o.err, context.Cause(work))
-	case <-timer.C:
-		r.log.Warn("tool does not stop", slog.String("tool", call.Tool), slog.Any("cause", context.Cause(work)))
-		return tool.Result{}, true, context.Cause(work)
-	}
-}
-
-// run calls the executor and reports how it ended, whichever way that was. A panic
-// ends this call and no other (law 13).
-func run(ctx context.Context, e *entry, call tool.Call, ended chan<- outcome) {
-	o := outcome{err: fmt.Errorf("%s ended its goroutine instead of returning", call.Tool)}
-	defer func() {
-		if v := recover(); v != nil {
-			o.err = fmt.Errorf("%s panicked: %v\n\n%s", call.Tool, v, debug.Stack())
-		}
-		ended <- o
-	}()
-	o.result, o.err = e.execute(ctx, call)
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/toolhost/toolhost/tool"
 )
@@ -17,7 +18,8 @@ type Capture struct {
 
 // A view is what is effective, built once for all captures until it changes.
 type view struct {
-	definitions []tool.Definition // sorted by name
+	definitions []tool.Definition    // sorted by name
+	hidden      []tool.Advertisement // those that say that they are unavailable, sorted by name
 	entries     map[string]*entry
 	missing     map[string]string // names that are claimed and cannot be called, with the reason
 }
@@ -38,6 +40,10 @@ func (r *Registry) Capture() *Capture {
 // and must not be changed.
 func (c *Capture) Definitions() []tool.Definition { return slices.Clone(c.definitions) }
 
+// Unavailable are the captured tools that say that they cannot be called now, each
+// with its reason, sorted by name. They are in no list for a model (law 10).
+func (c *Capture) Unavailable() []tool.Advertisement { return slices.Clone(c.hidden) }
+
 // view builds what is effective. r.mu is held.
 func (r *Registry) view() *view {
 	v := &view{entries: make(map[string]*entry, len(r.claims)), missing: make(map[string]string)}
@@ -50,6 +56,11 @@ func (r *Registry) view() *view {
 		e := o.top(name)
 		if e == nil {
 			v.missing[name] = fmt.Sprintf("plugin %q is not running", o.name)
+			continue
+		}
+		if e.unavailable != "" {
+			v.missing[name] = e.unavailable
+			v.hidden = append(v.hidden, tool.Advertisement{Definition: e.definition, Unavailable: e.unavailable})
 			continue
 		}
 		v.entries[name] = e
@@ -71,17 +82,21 @@ func (c *Capture) resolve(name string) (*entry, error) {
 	if !e.registration.closed.Load() {
 		return e, nil
 	}
-	if successor := c.registry.successor(e); successor != nil {
-		return successor, nil
+	if standing := c.registry.standing(e); standing != nil {
+		return standing, nil
 	}
 	return nil, tool.Errorf(tool.KindUnavailable, "tool %q is unavailable: its plugin was stopped or replaced", name)
 }
 
-// successor is what stands for e now that its registration is closed, if it is
-// the same tool: that of a plugin that was started again.
-func (r *Registry) successor(e *entry) *entry {
+// standing is what runs a call of e now that its registration is closed: e itself
+// while it is pinned and what runs it is there, else the same tool of a plugin
+// that was started again, or nil.
+func (r *Registry) standing(e *entry) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !e.registration.lost && time.Since(e.registration.closedAt) < PinFor {
+		return e
+	}
 	name := e.definition.Name
 	o := winner(name, r.claims[name])
 	if o == nil {

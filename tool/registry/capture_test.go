@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolhost/toolhost/tool"
 )
@@ -36,63 +38,69 @@ func TestLaw07CapturedExecution(t *testing.T) {
 		{"taken over", pinned, func(b *bench, _ *Registration) {
 			b.Register(Owner{Name: "climate", Override: []string{"forecast"}}, described("stranger", "for a test"))
 		}, `"old" [text old]`},
-		{"closed", pinned, func(_ *bench, first *Registration) { first.Close() }, gone},
-		{"closed, another plugin has the name", pinned, func(b *bench, first *Registration) {
+		{"closed", pinned, func(_ *bench, first *Registration) { first.Close() }, `"old" [text old]`},
+		{"closed, another has the name", pinned, func(b *bench, first *Registration) {
 			first.Close()
+			b.register(pinned, described("new", "other"))
+		}, `"old" [text old]`},
+		{"closed, and then gone", pinned, func(_ *bench, first *Registration) { first.Close(); first.Lost() }, gone},
+		{"gone", pinned, func(_ *bench, first *Registration) { first.Lost() }, gone},
+		{"gone, another plugin has the name", pinned, func(b *bench, first *Registration) {
+			first.Lost()
 			b.Register(Owner{Name: "climate", Digest: "sha256:1", Override: []string{"forecast"}}, described("stranger", "for a test"))
 		}, gone},
 		{"started again", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			b.register(pinned, described("again", "for a test"))
 		}, `"again" [text again]`},
 		{"started again while the old one stops", pinned, func(b *bench, first *Registration) {
 			b.register(pinned, described("again", "for a test"))
-			first.Close()
+			first.Lost()
 		}, `"again" [text again]`},
 		{"another digest", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			b.register(Owner{Name: "weather", Digest: "sha256:2"}, described("new", "for a test"))
 		}, gone},
 		{"no digest", weather, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			b.register(weather, described("new", "for a test"))
 		}, gone},
 		{"another description", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			b.register(pinned, described("new", "other"))
 		}, gone},
 		{"another title", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			x := says("new")
 			x.Title = "New"
 			b.register(pinned, map[string]tool.Tool{"forecast": x})
 		}, gone},
 		{"other effects", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			x := says("new")
 			x.Effects = tool.Read
 			b.register(pinned, map[string]tool.Tool{"forecast": x})
 		}, gone},
 		{"another input", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			x := says("new")
 			x.Input = json.RawMessage(`{"type":"object","properties":{"a":{}}}`)
 			b.register(pinned, map[string]tool.Tool{"forecast": x})
 		}, gone},
 		{"another output", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			x := says("new")
 			x.Output = json.RawMessage(`{"type":"string"}`)
 			b.register(pinned, map[string]tool.Tool{"forecast": x})
 		}, gone},
 		{"another structured value", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			x := says("new")
 			x.Structured = json.RawMessage(`{"type":"string"}`)
 			b.register(pinned, map[string]tool.Tool{"forecast": x})
 		}, gone},
 		{"another authored name", pinned, func(b *bench, first *Registration) {
-			first.Close()
+			first.Lost()
 			b.register(pinned, map[string]tool.Tool{"rain": says("rain")})
 		}, gone},
 	}
@@ -111,6 +119,26 @@ func TestLaw07CapturedExecution(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A captured tool is pinned for a bounded time after its registration was closed.
+//
+// Seen to fail: with PinFor left out of what stands.
+func TestLaw07PinnedForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		registration := b.register(weather, map[string]tool.Tool{"forecast": says("old")})
+		capture := b.Capture()
+		registration.Close()
+		time.Sleep(PinFor - time.Second)
+		if got := b.callIn(capture, "forecast", ""); got != `"old" [text old]` {
+			t.Errorf("shortly before: got %s", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := b.callIn(capture, "forecast", ""); !strings.Contains(got, "unavailable") {
+			t.Errorf("shortly after: got %s", got)
+		}
+	})
 }
 
 // The same registrations are shown with the same bytes, sorted by name.

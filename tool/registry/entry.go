@@ -5,7 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/toolhost/toolhost/tool"
@@ -18,8 +22,12 @@ type entry struct {
 	authored     string
 	definition   tool.Definition
 	input        *tool.Schema
-	output       *tool.Schema // nil: any value
-	structured   *tool.Schema // nil: the output's
+	output       *tool.Schema             // nil: any value
+	structured   *tool.Schema             // nil: the output's
+	requests     []tool.PermissionRequest // of every call, without prepare
+	targets      []string                 // properties of the input, without prepare
+	unavailable  string
+	prepare      func(context.Context, tool.Call) (tool.Preparation, error) // nil: the same for every call
 	execute      func(context.Context, tool.Call) (tool.Result, error)
 }
 
@@ -38,7 +46,11 @@ func (r *Registry) prepare(by Owner, budget *budget, tools map[string]tool.Tool)
 	}
 	named := make(map[string][]string) // authored names by effective name
 	for i, authored := range sortedKeys(tools) {
-		if err := cmp.Or(tool.CheckPluginName(by.Name), tool.CheckName(authored)); err != nil {
+		checkName := tool.CheckName
+		if by.Host {
+			checkName = tool.CheckReservedName
+		}
+		if err := cmp.Or(tool.CheckPluginName(by.Name), checkName(authored)); err != nil {
 			refuse(authored, err.Error())
 		} else if i >= MaxNames {
 			refuse(authored, tooMany(by.Name))
@@ -79,7 +91,13 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 	if t.Execute == nil {
 		return nil, fmt.Errorf("tool %q has nothing to execute", authored)
 	}
-	e := &entry{authored: authored, execute: t.Execute}
+	e := &entry{
+		authored: authored, prepare: t.Prepare, execute: t.Execute,
+		requests: cloneRequests(t.Requests), targets: slices.Clone(t.Targets), unavailable: clean(t.Unavailable),
+	}
+	if err := checkDeclared(t); err != nil {
+		return nil, err
+	}
 	var err error
 	if e.input, err = r.schemas.compile("input", t.Input, tool.CompileInput); err != nil {
 		return nil, fmt.Errorf("input %w", err)
@@ -100,7 +118,7 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 		Title:       clean(t.Title),
 		Description: clean(t.Description),
 		Input:       e.input.JSON(),
-		Effects:     t.Effects,
+		Effects:     t.Effects, Irreversible: t.Irreversible,
 	}
 	if shown := e.structuredSchema(); shown != nil {
 		e.definition.Output = shown.JSON()
@@ -123,7 +141,40 @@ func (e *entry) same(other *entry) bool {
 	a, b := e.definition, other.definition
 	return mine.Digest != "" && mine.Digest == its.Digest &&
 		a.ID == b.ID && a.Title == b.Title && a.Description == b.Description && a.Effects == b.Effects &&
+		a.Irreversible == b.Irreversible && e.unavailable == other.unavailable && (e.prepare == nil) == (other.prepare == nil) &&
+		reflect.DeepEqual(e.requests, other.requests) && slices.Equal(e.targets, other.targets) &&
 		bytes.Equal(a.Input, b.Input) && sameSchema(e.output, other.output) && sameSchema(e.structured, other.structured)
+}
+
+// Bounds of what a tool declares for every call, and of what it prepares for one.
+const (
+	maxRequests = 64
+	maxTargets  = 256
+)
+
+// checkDeclared reports what a tool says of every call and must not.
+func checkDeclared(t tool.Tool) error {
+	if len(t.Requests) > maxRequests {
+		return fmt.Errorf("it requests %d permissions: at most %d", len(t.Requests), maxRequests)
+	}
+	if len(t.Targets) > maxTargets {
+		return fmt.Errorf("it names %d properties as targets: at most %d", len(t.Targets), maxTargets)
+	}
+	for _, request := range t.Requests {
+		if request.Action == "" || len(request.Resources) == 0 {
+			return errors.New("it requests a permission without an action or a resource")
+		}
+	}
+	return nil
+}
+
+func cloneRequests(requests []tool.PermissionRequest) []tool.PermissionRequest {
+	requests = slices.Clone(requests)
+	for i, request := range requests {
+		requests[i].Resources, requests[i].Save = slices.Clone(request.Resources), slices.Clone(request.Save)
+		requests[i].Metadata = maps.Clone(request.Metadata)
+	}
+	return requests
 }
 
 func sameSchema(a, b *tool.Schema) bool {

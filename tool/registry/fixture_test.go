@@ -23,13 +23,24 @@ type approver struct {
 	mu    sync.Mutex
 	kind  tool.Kind // under mu
 	asked []string  // under mu: action and resource of each question
+	// answers, if it is not nil, is what every question waits for.
+	answers chan permission.Reply
 }
 
 func (a *approver) Ask(ctx context.Context, request permission.Request) (permission.Reply, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.asked = append(a.asked, request.Action+" "+strings.Join(request.Resources, ",")+" save "+strings.Join(request.Save, ","))
-	return permission.Reply{Granted: a.kind == "", Kind: a.kind}, nil
+	kind := a.kind
+	a.mu.Unlock()
+	if a.answers != nil {
+		select {
+		case reply := <-a.answers:
+			return reply, nil
+		case <-ctx.Done():
+			return permission.Reply{}, context.Cause(ctx)
+		}
+	}
+	return permission.Reply{Granted: kind == "", Kind: kind}, nil
 }
 
 // bench is a registry with real permissions, and a log that can be read.
@@ -54,16 +65,26 @@ type testingT interface {
 
 func newBench(t testingT) *bench {
 	t.Helper()
+	return newBenchWith(t, func(*Options) {})
+}
+
+// newBenchWith is newBench with further options.
+func newBenchWith(t testingT, further func(*Options)) *bench {
+	t.Helper()
 	b := &bench{t: t, approver: &approver{}, scope: scope.New(context.WithoutCancel(t.Context()), "test"), log: &strings.Builder{}}
 	engine := permission.New(&permission.Policy{Defaults: permission.Defaults()}, b.approver)
 	var err error
-	b.Registry, err = New(Options{
+	options := Options{
 		Gate: func(c Caller) tool.Gate {
-			return engine.Gate(permission.Caller{Identity: c.Identity, Tool: c.Tool, Plugin: c.Plugin, Builtin: c.Builtin})
+			return engine.Gate(permission.Caller{
+				Identity: c.Identity, Tool: c.Tool, Plugin: c.Plugin, Builtin: c.Builtin, Preparing: c.Preparing, Asking: c.Asking,
+			})
 		},
 		Scope: b.scope,
 		Log:   slog.New(slog.NewTextHandler(b.log, nil)),
-	})
+	}
+	further(&options)
+	b.Registry, err = New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,3 +190,11 @@ var (
 	weather = Owner{Name: "weather"}
 	climate = Owner{Name: "climate"}
 )
+
+// returnsGate reports whether the call has a gate.
+func returnsGate(gated chan<- bool) func(context.Context, tool.Call) (tool.Result, error) {
+	return func(_ context.Context, call tool.Call) (tool.Result, error) {
+		gated <- call.Gate != nil
+		return tool.Result{}, nil
+	}
+}

@@ -69,10 +69,13 @@ func (o *owner) overrides(name string) bool {
 
 func (o *owner) builtin() bool { return o.settings().Builtin }
 
-// winner is who has the effective name among those who claim it, or nil (law 3).
-// It depends on nothing but what they are: not on the order in which they came,
-// nor on who is running.
+func (o *owner) application() bool { return o.settings().Application }
+
+// winner is who has the effective name among those who claim it, or nil (laws 3,
+// 6). It depends on nothing but what they are: not on the order in which they
+// came, nor on who is running.
 func winner(name string, claimants []*owner) *owner {
+	claimants = foremost(claimants)
 	// Several overrides cancel each other: the name goes to whoever has it without.
 	if overriding := overriding(name, claimants); len(overriding) == 1 {
 		return overriding[0]
@@ -87,17 +90,30 @@ func winner(name string, claimants []*owner) *owner {
 	return nil
 }
 
+// foremost are the claimants of the Location, or where there are none those of the
+// embedding program (law 6).
+func foremost(claimants []*owner) []*owner {
+	if located := filter(claimants, func(o *owner) bool { return !o.application() }); len(located) > 0 {
+		return located
+	}
+	return claimants
+}
+
 func overriding(name string, claimants []*owner) []*owner {
 	return filter(claimants, func(o *owner) bool { return o.overrides(name) })
 }
 
 // collides says why o does not get a name that it claims; it is empty when it does.
 func collides(name string, o *owner, claimants []*owner) string {
-	switch w := winner(name, claimants); {
+	w := winner(name, claimants)
+	ahead := foremost(claimants)
+	switch {
 	case w == o:
 		return ""
+	case o.application() && !ahead[0].application():
+		return fmt.Sprintf("the Location's plugin %q has the name %q, and comes before the tools of the program", ahead[0].name, name)
 	case w == nil:
-		return fmt.Sprintf("the name %q is claimed by the plugins %s, so that none of them has it: say override: [%s] in the config of exactly one", name, list(names(claimants)), name)
+		return fmt.Sprintf("the name %q is claimed by the plugins %s, so that none of them has it: say override: [%s] in the config of exactly one", name, list(names(ahead)), name)
 	case o.overrides(name):
 		return fmt.Sprintf("the plugins %s all say override for the name %q, so that it stays with plugin %q: keep one", list(names(overriding(name, claimants))), name, w.name)
 	case w.overrides(name):

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -11,35 +12,66 @@ import (
 
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
 )
 
 const (
 	// DefaultDeadline is how long a call may take when nothing else is said.
 	DefaultDeadline = 5 * time.Minute
+	// DefaultSuspension is how long a suspended call waits when nothing else is said.
+	DefaultSuspension = 10 * time.Minute
 	// StopGrace is how long a cancelled executor may take to return before its call
 	// ends without it.
 	StopGrace = time.Second
+	// PinFor is how long a captured tool can be called after its registration was
+	// closed, while what runs it is there (law 7).
+	PinFor = 15 * time.Minute
 	// MaxNames is how many names one owner may claim.
 	MaxNames = 10_000
 )
 
 // Options is what a registry needs. Gate and Scope are required.
 type Options struct {
-	// Gate makes the gate of one call. It is called once for each call, before
-	// anything is asked, possibly concurrently, and returns no nil.
+	// Gate makes a gate of one call. It is called once for each call before anything
+	// is asked, and once more before that for one that is prepared, possibly
+	// concurrently, and returns no nil.
 	Gate func(Caller) tool.Gate
 	// Scope owns the goroutines of the calls. When its context is cancelled, running
 	// calls are, and end as unavailable.
 	Scope *scope.Scope
-	// Deadline bounds the execution of a call that names no deadline; 0 is
+	// Deadline bounds the work of a call that names no deadline; 0 is
 	// [DefaultDeadline].
 	Deadline time.Duration
-	// Log takes what nobody is returned: refused tools, and executors that do not
-	// stop. Nil discards it.
+	// Suspension is how long a suspended call waits; 0 is [DefaultSuspension].
+	Suspension time.Duration
+	// Output bounds what a model sees and keeps the whole (laws 17, 18). Nil bounds
+	// by the default limits and keeps nothing, so that what is over them fails.
+	Output *output.Keeper
+	// Journal records calls that may do more than read (law 15). Nil records nothing.
+	Journal Journal
+	// Hooks are those of the embedding program (law 21).
+	Hooks Hooks
+	// Instructions finds those that belong to the targets of a completed call (law
+	// 30). Its error is logged and harms no call. It may be nil.
+	Instructions func(ctx context.Context, gate tool.Gate, session string, targets []string) ([]tool.Instruction, error)
+	// Contradicted is told what a tool would have done beyond its effects (law 23).
+	// It must not block, and may be nil.
+	Contradicted func(tool.Contradiction)
+	// Log takes what nobody is returned: refused tools, contradictions, hooks that
+	// break, and executors that do not stop. Nil discards it.
 	Log *slog.Logger
 }
 
-// A Caller says whose call a gate is for.
+// A Journal records calls that may do more than read, before they run and when
+// they ended.
+type Journal interface {
+	// Start records that the call is about to run. An error keeps it from running.
+	// ended records how it ended; it is called once and its failing is the journal's
+	// to report. It must be safe for concurrent use.
+	Start(ctx context.Context, start tool.Start) (ended func(tool.Status, tool.Kind), err error)
+}
+
+// A Caller says whose call a gate is for, and what the call may do.
 type Caller struct {
 	Identity tool.Identity
 	// Tool is the canonical id of the tool that is called.
@@ -47,6 +79,18 @@ type Caller struct {
 	// Plugin is the name of its owner, Builtin whether that ships with the host.
 	Plugin  string
 	Builtin bool
+	// Preparing is true for the gate of a tool that prepares the call: it answers
+	// from rules alone and asks nobody (law 25).
+	Preparing bool
+	// Effects, Irreversible and Review are what the call may do and, in the tool's own
+	// words, will do. They are empty while it is being prepared.
+	Effects      tool.Effects
+	Irreversible bool
+	Review       string
+	// Asking is called by the gate before it asks a person, and answered when it has
+	// the answer or gave up: the call's deadline stands still meanwhile, and the call
+	// may be suspended (law 37). It is nil while the call is being prepared.
+	Asking func(tool.PermissionRequest) (answered func())
 }
 
 // An Owner is who registers tools.
@@ -56,6 +100,12 @@ type Owner struct {
 	// Builtin is true for what ships with the host. It comes first where names
 	// collide, and asserts its permissions itself (laws 3, 33).
 	Builtin bool
+	// Application is true for the embedding program's own tools: they come after those
+	// of the Location, and are given none of its services (law 6).
+	Application bool
+	// Host is true for the host's own tools, which alone may have the names that are
+	// reserved (law 2). It implies Builtin.
+	Host bool
 	// Override holds the names that the owner may take from others, as authored or
 	// as effective names.
 	Override []string
@@ -84,17 +134,18 @@ type Report struct {
 // A Registry holds the registrations of one Location. All methods may be called
 // concurrently.
 type Registry struct {
-	gate     func(Caller) tool.Gate
-	scope    *scope.Scope
-	deadline time.Duration
-	log      *slog.Logger
-	schemas  schemas
+	options Options // with the defaults filled in
+	log     *slog.Logger
+	schemas schemas
 
-	mu     sync.Mutex             // guards what follows
-	owners map[string]*owner      // by name
-	claims map[string][]*owner    // by effective name, those who claim it
-	told   map[collision]struct{} // collisions that were logged
-	latest *view                  // of what is effective now; nil when that changed
+	mu          sync.Mutex                 // guards what follows
+	owners      map[string]*owner          // by name
+	claims      map[string][]*owner        // by effective name, those who claim it
+	told        map[collision]struct{}     // collisions that were logged
+	latest      *view                      // of what is effective now; nil when that changed
+	subscribers map[chan struct{}]struct{} // each has room for one
+
+	waiting suspensions
 }
 
 // A collision is one owner that does not get a name that it claims.
@@ -107,6 +158,8 @@ type Registration struct {
 	entries  map[string]*entry // by effective name
 	refused  []Refusal         // for what they are, not for whom they collide with
 	closed   atomic.Bool       // written under registry.mu
+	closedAt time.Time         // under registry.mu
+	lost     bool              // under registry.mu: what runs the tools is gone
 }
 
 // New makes an empty registry.
@@ -117,14 +170,20 @@ func New(options Options) (*Registry, error) {
 	if options.Scope == nil {
 		return nil, errors.New("registry: Options.Scope is nil: calls need an owner")
 	}
+	options.Deadline = cmp.Or(max(options.Deadline, 0), DefaultDeadline)
+	options.Suspension = cmp.Or(max(options.Suspension, 0), DefaultSuspension)
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	options.Hooks = options.Hooks.clone()
+	if options.Output == nil {
+		options.Output = output.NewKeeper(output.KeeperOptions{Limits: output.DefaultLimits()})
+	}
 	return &Registry{
-		gate:     options.Gate,
-		scope:    options.Scope,
-		deadline: cmp.Or(max(options.Deadline, 0), DefaultDeadline),
-		log:      cmp.Or(options.Log, slog.New(slog.DiscardHandler)),
-		owners:   make(map[string]*owner),
-		claims:   make(map[string][]*owner),
-		told:     make(map[collision]struct{}),
+		options:     options,
+		log:         options.Log,
+		owners:      make(map[string]*owner),
+		claims:      make(map[string][]*owner),
+		told:        make(map[collision]struct{}),
+		subscribers: make(map[chan struct{}]struct{}),
 	}, nil
 }
 
@@ -140,6 +199,7 @@ func New(options Options) (*Registry, error) {
 // one.
 func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration, Report) {
 	by.Override = slices.Clone(by.Override)
+	by.Builtin = by.Builtin || by.Host
 	registration := &Registration{registry: r, owner: by}
 
 	r.mu.Lock()
@@ -161,7 +221,7 @@ func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration
 	for name := range registration.entries {
 		r.claim(name, o)
 	}
-	r.latest = nil
+	r.changed()
 	report := Report{Refused: r.refusals(registration)}
 	collisions := r.newCollisions(registration)
 	r.mu.Unlock()
@@ -187,16 +247,25 @@ func (registration *Registration) limit(o *owner) {
 }
 
 // Close takes exactly this registration away. Calls that captured one of its tools
-// and did not start yet end as unavailable (law 7); calls that run are left to
-// whoever executes them. Closing twice is closing once (law 3).
-func (registration *Registration) Close() {
+// still run it for [PinFor], as long as what runs it is there (law 7); calls that
+// run are left to whoever executes them. Closing twice is closing once (law 3).
+func (registration *Registration) Close() { registration.close(false) }
+
+// Lost closes the registration because what runs its tools is gone. Calls that
+// captured one of them run the same tool of a later registration, if there is one,
+// and end as unavailable otherwise (law 7).
+func (registration *Registration) Lost() { registration.close(true) }
+
+func (registration *Registration) close(lost bool) {
 	r := registration.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	registration.lost = registration.lost || lost
 	if registration.closed.Swap(true) {
 		return
 	}
-	r.latest = nil
+	registration.closedAt = time.Now()
+	r.changed()
 	r.owner(registration.owner.Name).close(registration)
 }
 
@@ -210,7 +279,7 @@ func (r *Registry) Forget(owner string) {
 	if !ok {
 		return
 	}
-	r.latest = nil
+	r.changed()
 	for name := range o.claimed {
 		if o.top(name) == nil {
 			r.unclaim(name, o)

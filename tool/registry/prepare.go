@@ -1,0 +1,199 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/toolhost/toolhost/tool"
+)
+
+// discardGrace is how long a tool may take to discard an action.
+const discardGrace = time.Second
+
+// prepare learns what the call would do (laws 23, 25). Without a function of the
+// tool's own, what it declared for every call holds, and costs nothing.
+func (r *run) prepare() error {
+	e := r.entry
+	if e.prepare == nil {
+		r.preparation = tool.Preparation{
+			Effects: e.definition.Effects, Irreversible: e.definition.Irreversible, Requests: e.requests,
+			Targets: e.inputTargets(r.call.Input),
+		}
+		r.makeGate()
+		return nil
+	}
+	call := r.call
+	call.Gate, call.Effects = r.registry.options.Gate(r.caller(true)), tool.Read
+	preparation, _, err := attempt(r, "preparation of "+call.Tool, call, e.prepare, r.discardLate)
+	r.preparation = preparation
+	if err == nil {
+		err = r.checkPreparation()
+	}
+	if refusal := call.Gate.Refused(); refusal != nil {
+		err = refusal
+	}
+	if err != nil {
+		r.discard()
+		return err
+	}
+	r.makeGate()
+	return nil
+}
+
+// checkPreparation holds what the tool says of the call against what it declared
+// and against what anybody may say.
+func (r *run) checkPreparation() error {
+	p := &r.preparation
+	declared := r.entry.definition.Effects
+	p.Effects = cmp.Or(p.Effects, declared)
+	if beyond := p.Effects.Beyond(declared); beyond != 0 {
+		r.registry.contradicted(tool.Contradiction{
+			Identity: r.call.Identity, Tool: r.call.Tool, During: "prepare", Allowed: declared, Wanted: p.Effects,
+		})
+		return &tool.Error{Kind: tool.KindContradiction, Cause: fmt.Errorf(
+			"%s says that this call would have the effects %s, and declares no more than %s", r.call.Tool, p.Effects, declared)}
+	}
+	if err := checkDeclared(tool.Tool{Requests: p.Requests, Targets: p.Targets}); err != nil {
+		return fmt.Errorf("preparation of %s: %w", r.call.Tool, err)
+	}
+	p.Requests = cloneRequests(p.Requests)
+	if p.Action != nil && (p.Action.Commit == nil || p.Action.Discard == nil) {
+		return fmt.Errorf("preparation of %s: its action cannot be committed or discarded", r.call.Tool)
+	}
+	return nil
+}
+
+// contradicted reports what a tool would have done beyond its effects.
+func (r *Registry) contradicted(c tool.Contradiction) {
+	r.log.Warn("tool contradicts itself", slog.String("tool", c.Tool), slog.String("during", c.During),
+		slog.String("allowed", c.Allowed.String()), slog.String("wanted", c.Wanted.String()))
+	if r.options.Contradicted != nil {
+		r.options.Contradicted(c)
+	}
+}
+
+func (r *run) effects() tool.Effects { return r.preparation.Effects }
+
+// makeGate makes the gate of the execution, which knows what the call may do.
+func (r *run) makeGate() { r.gate = r.registry.options.Gate(r.caller(false)) }
+
+func (r *run) caller(preparing bool) Caller {
+	owner := r.entry.registration.owner
+	c := Caller{
+		Identity: r.call.Identity, Tool: r.call.Tool, Plugin: owner.Name, Builtin: owner.Builtin, Preparing: preparing,
+	}
+	if !preparing {
+		c.Effects, c.Irreversible, c.Asking = r.effects(), r.preparation.Irreversible, r.asking
+		if r.preparation.Action != nil {
+			c.Review = r.preparation.Action.Review
+		}
+	}
+	return c
+}
+
+// asking stops the clock while a person is asked, and lets the call be suspended.
+func (r *run) asking(request tool.PermissionRequest) (answered func()) {
+	r.clock.pause()
+	if r.waits == nil {
+		return r.clock.resume
+	}
+	done := r.waits.asking(r.call.Tool, request)
+	return func() {
+		done()
+		r.clock.resume()
+	}
+}
+
+// authorize asks for what the call needs, in order, up to the first no. A tool
+// that is not built in and asks for nothing is asked for under its own id, on
+// everything (law 33). A built-in may also assert while it runs.
+func (r *run) authorize() error {
+	requests := r.preparation.Requests
+	if len(requests) == 0 && !r.entry.registration.owner.Builtin {
+		requests = []tool.PermissionRequest{{Action: r.call.Tool, Resources: []string{"*"}, Save: []string{"*"}}}
+	}
+	for _, request := range requests {
+		if err := r.gate.Assert(r.work, request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record notes that a call that may do more than read is about to run (law 15).
+func (r *run) record() (ended func(tool.Status, tool.Kind), err error) {
+	journal := r.registry.options.Journal
+	if journal == nil || r.effects().Beyond(tool.Read) == 0 {
+		return func(tool.Status, tool.Kind) {}, nil
+	}
+	ended, err = journal.Start(r.work, tool.Start{
+		Identity: r.call.Identity, Tool: r.call.Tool, Effects: r.effects(), At: time.Now(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s was not run, because its start could not be recorded: %w", r.call.Tool, err)
+	}
+	return ended, nil
+}
+
+// discard gives back an action that is not committed (law 26). It waits for the
+// tool no longer than [discardGrace].
+func (r *run) discard() {
+	r.discardLate(r.preparation)
+	r.preparation.Action = nil
+}
+
+func (r *run) discardLate(p tool.Preparation) {
+	if p.Action == nil || p.Action.Discard == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.work), discardGrace)
+	discarded := make(chan outcome[struct{}], 1)
+	err := r.registry.options.Scope.Go("discard of "+r.call.Tool, func(context.Context) error {
+		defer cancel()
+		contained(ctx, r.call, func(ctx context.Context, _ tool.Call) (struct{}, error) {
+			p.Action.Discard(ctx)
+			return struct{}{}, nil
+		}, discarded)
+		return nil
+	})
+	if err != nil { // the scope is closed, and what held the action with it
+		cancel()
+		return
+	}
+	select {
+	case o := <-discarded:
+		if o.err != nil {
+			r.registry.log.Warn("action was not discarded", slog.String("tool", r.call.Tool), slog.Any("error", o.err))
+		}
+	case <-ctx.Done():
+		r.registry.log.Warn("tool does not discard its action", slog.String("tool", r.call.Tool))
+	}
+}
+
+// inputTargets are the paths in the properties of the input that the tool named.
+func (e *entry) inputTargets(input json.RawMessage) []string {
+	if len(e.targets) == 0 {
+		return nil
+	}
+	var properties map[string]json.RawMessage
+	if json.Unmarshal(input, &properties) != nil {
+		return nil
+	}
+	var targets []string
+	for _, name := range e.targets {
+		var one string
+		var many []string
+		switch raw := properties[name]; {
+		case raw == nil:
+		case json.Unmarshal(raw, &one) == nil:
+			targets = append(targets, one)
+		case json.Unmarshal(raw, &many) == nil:
+			targets = append(targets, many...)
+		}
+	}
+	return targets[:min(len(targets), maxTargets)]
+}
