@@ -93,7 +93,7 @@ func (c *Calls) Start(ctx context.Context, root string, start tool.Start) (CallI
 			return err
 		}
 		if c.starts++; c.starts%sweepEvery == 0 {
-			if err := sweepCalls(context.WithoutCancel(ctx), r.db, time.Now()); err != nil {
+			if err := sweepCalls(context.WithoutCancel(ctx), r.db, time.Now(), MaxCalls); err != nil {
 				return err
 			}
 		}
@@ -232,7 +232,7 @@ func (s *Store) Abandoned(ctx context.Context) ([]CallRecord, error) {
 			records = append(records, found...)
 			errs = append(errs, err)
 		}
-		errs = append(errs, sweepCalls(ctx, db, time.Now()), sweepLocks(dir))
+		errs = append(errs, sweepCalls(ctx, db, time.Now(), MaxCalls), sweepLocks(dir))
 		return errors.Join(errs...)
 	})
 	return records, err
@@ -329,16 +329,16 @@ func scanCalls(rows *sql.Rows, err error) ([]CallRecord, error) {
 
 // sweepCalls removes what is too old or too much, from the oldest records on: it
 // looks no further than at the first thousand that stay.
-func sweepCalls(ctx context.Context, db *sql.DB, now time.Time) error {
+func sweepCalls(ctx context.Context, db *sql.DB, now time.Time, most int) error {
 	const batch = 1000
 	for {
 		result, err := db.ExecContext(ctx, `DELETE FROM calls WHERE id IN (SELECT id FROM calls ORDER BY id LIMIT ?)
 			AND run = '' AND (ended < ? OR id <= (SELECT max(id) FROM calls) - ?)`,
-			batch, now.Add(-CallRetention).UnixMilli(), MaxCalls)
+			batch, now.Add(-CallRetention).UnixMilli(), most)
 		if err != nil {
 			return err
 		}
-		if removed, err := result.RowsAffected(); err != nil || removed < batch {
+		if removed, err := result.RowsAffected(); err != nil || removed == 0 {
 			return err
 		}
 	}

@@ -18,13 +18,37 @@ import (
 	"pgregory.net/rapid"
 )
 
-// childDir is set in the environment of the processes that
-// TestSeveralProcesses starts.
-const childDir = "TOOLHOST_TEST_STATE_DIR"
+// childDir and childRole are set in the environment of the processes that tests
+// start.
+const (
+	childDir  = "TOOLHOST_TEST_STATE_DIR"
+	childRole = "TOOLHOST_TEST_STATE_ROLE"
+)
+
+// childProcess is this program in another role.
+func childProcess(t *testing.T, dir, role string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childRole+"="+role)
+	return cmd
+}
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
-		os.Exit(child(dir))
+		role := child
+		switch os.Getenv(childRole) {
+		case "hold":
+			role = holdCalls
+		case "call":
+			role = makeCalls
+		case "see":
+			role = seeInstructions
+		}
+		os.Exit(role(dir))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -343,17 +367,11 @@ func child(dir string) int {
 // fail with a busy timeout of 0.
 func TestSeveralProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "toolhost")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const processes = 6
 	var wg sync.WaitGroup
 	for range processes {
 		wg.Go(func() {
-			cmd := exec.CommandContext(t.Context(), self)
-			cmd.Env = append(os.Environ(), childDir+"="+dir)
-			if out, err := cmd.CombinedOutput(); err != nil {
+			if out, err := childProcess(t, dir, "trust").CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
