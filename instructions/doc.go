@@ -7,7 +7,7 @@
 // from the Location's root down to it: to the target itself where it is a
 // directory, else to the directory that it is in, and no further than there are
 // directories. Targets are taken by their words: "a/../b" is "b", and what goes
-// through a link is looked for as it is spelled, if the link is relative. A target that is outside of the
+// through a link is looked for as it is spelled. A target that is outside of the
 // root, or that is no path at all, is ignored. So is what lies deeper than
 // [MaxDepth] directories.
 //

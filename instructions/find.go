@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
@@ -93,34 +93,44 @@ func (f *Finder) inside(absolute string) (rel string, ok bool) {
 }
 
 // present are the paths of the files in the directories that the rules allow to
-// be read and that seem to be there. It only looks for the names, which costs
-// little where there are none; what they lead to is found out when they are
-// opened.
+// be read and that may be there. It only looks for the names, which costs little
+// where there are none; what they lead to is found out when they are opened.
 func (f *Finder) present(gate tool.Gate, directories []directory) ([]string, error) {
 	if len(directories) == 0 {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(f.options.Files.Path())
-	if errors.Is(err, fs.ErrNotExist) {
+	root, err := unix.Open(f.options.Files.Path(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
 		return nil, nil // the directory was removed meanwhile
 	}
 	if err != nil {
-		return nil, fmt.Errorf("instructions are not looked for: %w", err)
+		return nil, fmt.Errorf("instructions in %s are not looked for: %w", f.options.Files.Path(), err)
 	}
-	defer root.Close()
+	defer func() { _ = unix.Close(root) }() // nothing was written
 	var found []string
 	for _, d := range directories {
 		for _, name := range f.options.Names {
 			file := path.Join(d.path, name)
-			if !gate.Allows(service.ActionRead, file) {
-				continue
-			}
-			if _, err := root.Lstat(file); err == nil {
+			if gate.Allows(service.ActionRead, file) && !isMissing(root, file) {
 				found = append(found, file)
 			}
 		}
 	}
 	return found, nil
+}
+
+// isMissing says that there is no such name. It does not leave the root; what
+// cannot be told so, such as a name behind an absolute link, is not said to be
+// missing.
+func isMissing(root int, file string) bool {
+	fd, err := unix.Openat2(root, file, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err == nil {
+		_ = unix.Close(fd) // nothing was written
+	}
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
 // quiet is the gate of a call as the filesystem asks it here: nobody is asked

@@ -178,22 +178,26 @@ func (f *Finder) seen(ctx context.Context, session string, paths []string) (unse
 			return nil, err
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, path := range paths {
-		key := given{session, path}
-		if _, known := f.given[key]; known {
-			continue
-		}
-		if len(f.given) >= remembered {
-			clear(f.given)
-		}
-		f.given[key] = struct{}{}
-		if f.options.Seen == nil {
+		if f.remember(given{session, path}) && f.options.Seen == nil {
 			unseen = append(unseen, path)
 		}
 	}
 	return unseen, nil
+}
+
+// remember says whether the file is new to the memory.
+func (f *Finder) remember(g given) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.given[g]; known {
+		return false
+	}
+	if len(f.given) >= remembered {
+		clear(f.given)
+	}
+	f.given[g] = struct{}{}
+	return true
 }
 
 // knows says that the session was given the file, as far as that is remembered.
