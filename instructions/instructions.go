@@ -55,11 +55,11 @@ type Options struct {
 type Finder struct {
 	options Options
 
-	mu    sync.Mutex // guards given
-	given map[given]struct{}
+	mu    sync.Mutex         // guards given
+	given map[given]struct{} // bounded: what it forgets, Seen knows
 }
 
-// given is a file that a session has been given.
+// given is a file that a session has been given, under one of its names.
 type given struct{ session, path string }
 
 // New makes a Finder.
@@ -154,6 +154,7 @@ func (c *call) give(ctx context.Context, batch []file) error {
 		return fmt.Errorf("instructions are not given, since it is not known which were: %w", err)
 	}
 	for _, f := range batch {
+		c.finder.remember(given{c.session, f.path}) // so that it need not be opened again
 		if slices.Contains(unseen, f.resolved) {
 			c.files = append(c.files, f)
 			c.left -= len(f.text)
@@ -211,6 +212,9 @@ func (f *Finder) knows(session, path string) bool {
 // read reads a file. ok is false when it cannot be read, has no text, or is known
 // to the session.
 func (f *Finder) read(ctx context.Context, gate quiet, session, path string) (read file, ok bool, err error) {
+	if f.knows(session, path) {
+		return file{}, false, nil
+	}
 	root, err := f.options.Files.ResolveRoot(ctx, gate, path)
 	if err != nil {
 		return file{}, false, unlessUnreadable(ctx, err)
