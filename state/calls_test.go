@@ -536,7 +536,7 @@ func TestLocksAreTakenWithTheirName(t *testing.T) {
 			}
 		})
 	}
-	for range 2000 {
+	for range 300 {
 		l, id, err := newLock(dir)
 		if err != nil {
 			t.Fatal(err)
