@@ -216,6 +216,8 @@ func TestNonsenseOnTheWire(t *testing.T) {
 		{"unknown-event", "an event that this version of the protocol does not have"},
 		{"large-piece", "a piece of an answer of 65537 bytes; at most 65536"},
 		{"empty-piece", "an empty piece"},
+		{"large-output", "a piece of output of 65537 bytes; at most 65536"},
+		{"empty-output", "an empty piece of output"},
 		{"wrong-size", "announced an answer of 11 bytes and sent 10"},
 		{"no-message", "cannot be read"},
 		{"pieces-and-whole", "pieces of an answer and then another one whole"},
@@ -233,6 +235,9 @@ func TestNonsenseOnTheWire(t *testing.T) {
 	r, err := b.call(context.Background(), "raw", `"after-the-end"`)
 	if err != nil || string(r.Output) != `"first"` {
 		t.Errorf("the first outcome did not count: %s, %v", r.Output, err)
+	}
+	if r, err := b.call(context.Background(), "raw", `"lost"`); err != nil || r.Lost != 0 {
+		t.Errorf("%d bytes were lost, %v", r.Lost, err)
 	}
 	if r, err := b.call(context.Background(), "raw", `"no-json"`); err != nil || string(r.Output) != "\xff{" {
 		t.Errorf("output = %q, %v; it is not the client who judges it", r.Output, err)

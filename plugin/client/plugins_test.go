@@ -47,6 +47,7 @@ var sdkPlugins = map[string]func(context.Context, sdk.Location) error{
 	"many":             many,
 	"needs-permission": many,
 	"files":            files,
+	"prepares":         prepares,
 	"drain-hangs":      many,
 	"drain-stops":      many,
 	"drain-fails":      many,

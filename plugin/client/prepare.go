@@ -68,6 +68,9 @@ func (a *action) commit(ctx context.Context, call tool.Call) (tool.Result, error
 // gone says why an action cannot be committed: it is never prepared again behind
 // the user's back.
 func gone(call tool.Call, err error) error {
+	if story := errors.Unwrap(err); story != nil {
+		err = story
+	}
 	return &tool.Error{
 		Kind: tool.KindUnavailable, Cause: err,
 		Message: fmt.Sprintf("the call of %s was prepared in a process that is gone: make the call again", call.Tool),

@@ -88,7 +88,8 @@ type rawServer struct {
 
 	mu     sync.Mutex
 	conn   *grpc.ClientConn
-	tokens []string // of the activation and of every call, in order
+	tokens []string          // of the activation and of every call, in order
+	what   map[uint64]string // was prepared, by number
 }
 
 func (s *rawServer) Describe(_ context.Context, _ *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
@@ -144,6 +145,7 @@ func (s *rawServer) Activate(ctx context.Context, r *pluginv1.ActivateRequest) (
 	}
 	_, _, err = wire.NewTools(conn).Register(ctx, []wire.RemoteTool{
 		{Name: "raw", Executor: 1}, {Name: "raw", Executor: 2}, {Name: strings.Repeat("n", 1<<20) + "\x1b", Executor: 3},
+		{Name: "prepares", Executor: 4, Prepares: true},
 	})
 	return &pluginv1.ActivateResponse{}, err
 }
@@ -242,6 +244,16 @@ func (s *rawServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStream
 		chunk(wire.MaxChunk + 1)
 	case "empty-piece":
 		chunk(0)
+	case "large-output":
+		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Output{Output: make([]byte, wire.MaxChunk+1)}})
+	case "empty-output":
+		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Output{}})
+	case "lost":
+		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{
+			Completed: &pluginv1.Completed{Output: []byte("1"), Lost: -1},
+		}})
+	case "hang":
+		time.Sleep(patience)
 	case "wrong-size":
 		chunk(10)
 		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_CompletedInChunks{
@@ -288,6 +300,39 @@ func (s *rawServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStream
 		return completed(fmt.Sprintf("%q", assertWith(stream.Context(), conn, argument, tokens)))
 	}
 	return completed(`"done"`)
+}
+
+func (s *rawServer) Prepare(_ context.Context, r *pluginv1.PrepareRequest) (*pluginv1.PrepareResponse, error) {
+	var what string
+	_ = json.Unmarshal(r.GetInput(), &what)
+	s.mu.Lock()
+	if s.what == nil {
+		s.what = map[uint64]string{}
+	}
+	s.what[r.GetAction()] = what
+	s.mu.Unlock()
+	p := &pluginv1.Preparation{}
+	switch what {
+	case "nothing":
+		return &pluginv1.PrepareResponse{}, nil
+	case "requests":
+		p.Requests = make([]*pluginv1.PermissionRequest, wire.MaxRequests+1)
+		for i := range p.Requests {
+			p.Requests[i] = &pluginv1.PermissionRequest{}
+		}
+	case "targets":
+		p.Targets = make([][]byte, wire.MaxTargets+1)
+	case "status":
+		return nil, status.Error(codes.FailedPrecondition, "no\x1b[2J idea")
+	}
+	return &pluginv1.PrepareResponse{Outcome: &pluginv1.PrepareResponse_Preparation{Preparation: p}}, nil
+}
+
+func (s *rawServer) Discard(_ context.Context, r *pluginv1.DiscardRequest) (*pluginv1.DiscardResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = os.NewFile(2, "stderr").WriteString("discards " + s.what[r.GetAction()] + "\n")
+	return &pluginv1.DiscardResponse{}, nil
 }
 
 // assertWith asks for a permission with one of several tokens.
