@@ -1,10 +1,100 @@
 package output
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/toolhost/toolhost/tool"
 )
+
+// The hard ceilings of one call's answer. What is beyond them ends the call as too
+// large (law 17); no limits of a Location raise them.
+const (
+	// MaxStructured is the most bytes of a structured value beside content.
+	MaxStructured = 1 << 20
+	// MaxMedia is the most bytes of all images and sounds of one call together.
+	MaxMedia = 16 << 20
+	// MaxLinks is the most bytes of all links of one call together, names and
+	// descriptions included.
+	MaxLinks = 64 << 10
+	// MaxBlocks is the most blocks of content.
+	MaxBlocks = 256
+)
+
+// Limits is how much text of one call a model sees: both hold. Zero is none, not a
+// default; a preview then is its mark alone. Below zero is zero.
+type Limits struct {
+	// MaxLines counts lines; a last line without its end counts.
+	MaxLines int
+	// MaxBytes counts bytes of UTF-8, the mark in a preview included, unless the mark
+	// alone has more.
+	MaxBytes int
+}
+
+// DefaultLimits are those of law 17: 2,000 lines and 50 KiB.
+func DefaultLimits() Limits { return Limits{MaxLines: 2000, MaxBytes: 50 << 10} }
+
+// Origin says whose output it is.
+type Origin struct {
+	// Location is the root of the Location.
+	Location string `json:"location"`
+	// Session is the conversation; only it reads the output again.
+	Session string `json:"session"`
+	// Tool is the canonical id of the tool.
+	Tool string `json:"tool"`
+	// Call is the id of the tool call.
+	Call string `json:"call"`
+}
+
+// KeeperOptions describe a [Keeper].
+type KeeperOptions struct {
+	// Store keeps what is cut. Without one, what would be cut ends its call as failed
+	// retention.
+	Store *Store
+	// Location is the root of the Location, as in [Origin]: the Keeper's tools read
+	// outputs of this one only. It stands in for an Origin that has none.
+	Location string
+	// Limits are those of every tool that PerTool does not name.
+	Limits Limits
+	// PerTool has the limits of single tools, by canonical id.
+	PerTool map[string]Limits
+}
+
+// A Keeper bounds the outputs of one Location. It is safe for concurrent use and
+// holds no resource.
+type Keeper struct{ options KeeperOptions }
+
+// NewKeeper makes a Keeper. The options are not to be changed any more.
+func NewKeeper(options KeeperOptions) *Keeper { return &Keeper{options: options} }
+
+// limits are those of the tool.
+func (k *Keeper) limits(id string) Limits {
+	l, ok := k.options.PerTool[id]
+	if !ok {
+		l = k.options.Limits
+	}
+	return Limits{MaxLines: max(l.MaxLines, 0), MaxBytes: max(l.MaxBytes, 0)}
+}
+
+// Begin begins the bounding of one call. It is cheap, and nothing is on disk
+// before something is over the limits. The caller ends it with [Bounding.Discard].
+func (k *Keeper) Begin(o Origin) *Bounding {
+	if o.Location == "" {
+		o.Location = k.options.Location
+	}
+	return &Bounding{store: k.options.Store, limits: k.limits(o.Tool), origin: o}
+}
+
+// Tools are the host's own tools, which run in this process: output_read and
+// output_search, by their names. They read what was kept for their caller's
+// session in this Location, and answer of anything else that it is not there.
+func (k *Keeper) Tools() map[string]tool.Tool {
+	return map[string]tool.Tool{"output_read": k.readTool(), "output_search": k.searchTool()}
+}
 
 // A Bounding bounds the output of one call. It is safe for concurrent use, so
 // that an executor which outlives its call does no harm.
@@ -13,24 +103,308 @@ type Bounding struct {
 	limits Limits
 	origin Origin
 
-	mu sync.Mutex
+	mu      sync.Mutex // guards the rest
+	over    bool       // bound or discarded
+	shown   *measure   // nil before the first text
+	pending []byte     // the raw text, as long as it fits the limits
+	writing *writing   // the raw text where it does not
+	problem error      // why the streamed text could not be kept
+	paths   []string
 }
+
+// errOver is the error of who writes to a call that is over.
+var errOver = errors.New("output comes too late: the call is over")
 
 // Write takes streamed text of the call; see [tool.Call.Output]. It may be of any
 // size and is held in bounded memory. An error is a [*tool.Error] of
 // [tool.KindRetention], which Bound then returns as well, or says that the call is
 // over.
-func (b *Bounding) Write(p []byte) (int, error) { return len(p), nil }
+func (b *Bounding) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return 0, errOver
+	case b.problem != nil:
+		return 0, b.problem
+	case len(p) == 0:
+		return 0, nil
+	}
+	if b.shown == nil {
+		b.shown = newMeasure(b.limits)
+	}
+	// What is longer than the limits is either cut or was changed: it will be kept.
+	if b.writing == nil && len(b.pending)+len(p) <= b.limits.MaxBytes {
+		b.pending = append(b.pending, p...)
+	} else if b.problem = b.keep(p); b.problem != nil {
+		return 0, b.problem
+	}
+	b.shown.write(p)
+	return len(p), nil
+}
+
+// keep sends raw text to the store, that which is pending first.
+func (b *Bounding) keep(p []byte) error {
+	if b.writing == nil {
+		if b.store == nil {
+			return tool.Errorf(tool.KindRetention, "%w", errNoStore)
+		}
+		w, err := b.store.create()
+		if err != nil {
+			return err
+		}
+		b.writing = w
+		if _, err := w.Write(b.pending); err != nil {
+			return err
+		}
+		b.pending = nil
+	}
+	_, err := b.writing.Write(p)
+	return err
+}
+
+var errNoStore = errors.New("output is over its limits, and there is no store to keep the whole in")
 
 // Bound bounds the settlement of a completed or failed call in place, once. What
 // is cut or changed is kept first, and named in Retained. An error is a
 // [*tool.Error] of [tool.KindRetention] or [tool.KindTooLarge]; the settlement is
 // then unchanged and must not be published.
-func (b *Bounding) Bound(s *tool.Settlement) error { return nil }
+func (b *Bounding) Bound(s *tool.Settlement) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return tool.Errorf(tool.KindInternal, "%w", errOver)
+	}
+	defer b.release()
+	if b.problem != nil {
+		return b.problem
+	}
+	switch s.Status {
+	case tool.Completed:
+		return b.completed(s)
+	case tool.Failed:
+		return b.failed(s)
+	default: // its words are the host's own
+		return nil
+	}
+}
+
+// completed bounds what a call gave back.
+func (b *Bounding) completed(s *tool.Settlement) error {
+	if b.shown == nil && len(s.Content) == 0 {
+		return b.structured(s)
+	}
+	if len(s.Structured) > MaxStructured {
+		return tooLarge("structured value has %d bytes beside content: at most %d", len(s.Structured), MaxStructured)
+	}
+	content := s.Content
+	if b.shown != nil {
+		content = slices.Concat([]tool.Content{tool.Text(string(b.pending))}, content)
+	}
+	if err := checkContent(content); err != nil {
+		return err
+	}
+	var texts []string
+	for _, c := range s.Content {
+		if c.Type == tool.TextContent {
+			texts = append(texts, c.Text)
+		}
+	}
+	if b.shown == nil && len(texts) == 0 {
+		return nil
+	}
+	text, changed, err := b.text(texts, KindText, s)
+	switch {
+	case err != nil:
+		return err
+	case changed:
+		s.Content = replaceText(content, text)
+	case len(content) > MaxBlocks:
+		s.Content = replaceText(content, joined(content))
+	default:
+		s.Content = content
+	}
+	return nil
+}
+
+// structured bounds a structured value that has no content beside it.
+func (b *Bounding) structured(s *tool.Settlement) error {
+	if len(s.Structured) == 0 || fits(s.Structured, b.limits) {
+		return nil
+	}
+	text, _, err := b.text([]string{view(s.Structured)}, KindJSON, s)
+	if err != nil {
+		return err
+	}
+	s.Structured, s.Content = nil, []tool.Content{tool.Text(text)}
+	return nil
+}
+
+// failed bounds a failure's message, before which stands what the call streamed.
+func (b *Bounding) failed(s *tool.Settlement) error {
+	if s.Error == nil || s.Error.Kind != tool.KindFailure {
+		return nil
+	}
+	text, changed, err := b.text([]string{s.Error.Message}, KindText, s)
+	if err != nil {
+		return err
+	}
+	if !changed && b.shown.streamed > 0 {
+		text, changed = joined([]tool.Content{tool.Text(string(b.pending)), tool.Text(s.Error.Message)}), true
+	}
+	if changed {
+		s.Error = &tool.Error{Kind: s.Error.Kind, Message: text, Cause: s.Error.Cause}
+	}
+	return nil
+}
+
+// text bounds the streamed text and the texts behind it. If what is shown is not
+// what came, it is the answer, and what came is kept.
+func (b *Bounding) text(texts []string, kind Kind, s *tool.Settlement) (string, bool, error) {
+	blocks := len(texts)
+	if b.shown == nil {
+		b.shown = newMeasure(b.limits)
+	} else {
+		b.shown.streamed = b.shown.raw
+		blocks++
+	}
+	for _, text := range texts {
+		b.shown.separate()
+		b.shown.write(bytesOf(text))
+	}
+	v := b.shown.verdict()
+	if v.unchanged && b.writing == nil {
+		return "", false, nil
+	}
+	meta, err := b.publish(texts, kind, s.Lost)
+	if err != nil {
+		return "", false, err
+	}
+	s.Retained = append(slices.Clone(s.Retained), tool.Retained{Handle: meta.Handle, Bytes: meta.Bytes, Lines: meta.Lines})
+	if v.fits {
+		return string(v.all.text), true, nil
+	}
+	return v.preview(b.limits, mark{handle: meta.Handle, bytes: meta.Bytes, lost: s.Lost, blocks: blocks}), true, nil
+}
+
+// publish keeps the raw text, streamed and not.
+func (b *Bounding) publish(texts []string, kind Kind, lost int64) (Meta, error) {
+	if err := b.keep(nil); err != nil {
+		return Meta{}, err
+	}
+	for _, text := range texts {
+		if w := b.writing; w.raw > 0 && w.last != '\n' {
+			if err := b.keep([]byte{'\n'}); err != nil {
+				return Meta{}, err
+			}
+		}
+		if err := b.keep(bytesOf(text)); err != nil {
+			return Meta{}, err
+		}
+	}
+	meta, err := b.writing.commit(b.origin, kind, lost)
+	if err != nil {
+		return Meta{}, err
+	}
+	b.paths = append(b.paths, b.store.path(meta.Handle))
+	return meta, nil
+}
 
 // Discard releases what Bound did not publish. It may be called at any time, and
 // again.
-func (b *Bounding) Discard() {}
+func (b *Bounding) Discard() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.release()
+}
+
+func (b *Bounding) release() {
+	b.over = true
+	if b.writing != nil {
+		b.writing.discard()
+	}
+	b.writing, b.pending, b.shown = nil, nil, nil
+}
 
 // Paths are the files of what was kept, for hooks (law 21); never for a model.
-func (b *Bounding) Paths() []string { return nil }
+func (b *Bounding) Paths() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.paths)
+}
+
+// checkContent holds the ceilings of what is not text.
+func checkContent(content []tool.Content) error {
+	others, media, links := 0, 0, 0
+	for _, c := range content {
+		switch c.Type {
+		case tool.TextContent:
+			continue
+		case tool.ResourceLink:
+			links += len(c.URI) + len(c.Name) + len(c.Description) + len(c.MIMEType)
+		default:
+			media += len(c.Data)
+			links += len(c.MIMEType)
+		}
+		others++
+	}
+	most := MaxBlocks
+	if others < len(content) {
+		most-- // for the text
+	}
+	switch {
+	case others > most:
+		return tooLarge("content has %d blocks of media and links: at most %d", others, most)
+	case media > MaxMedia:
+		return tooLarge("content has %d bytes of media: at most %d", media, MaxMedia)
+	case links > MaxLinks:
+		return tooLarge("content has %d bytes of links: at most %d", links, MaxLinks)
+	}
+	return nil
+}
+
+func tooLarge(format string, args ...any) error {
+	return tool.Errorf(tool.KindTooLarge, "%w", fmt.Errorf(format, args...))
+}
+
+// replaceText is the content with one block of text in place of all of them.
+func replaceText(content []tool.Content, text string) []tool.Content {
+	var out []tool.Content
+	done := false
+	for _, c := range content {
+		switch {
+		case c.Type != tool.TextContent:
+			out = append(out, c)
+		case !done:
+			done = true
+			out = append(out, tool.Text(text))
+		}
+	}
+	return out
+}
+
+// joined is all text of the content.
+func joined(content []tool.Content) string {
+	var all strings.Builder
+	for _, c := range content {
+		if c.Type != tool.TextContent {
+			continue
+		}
+		if all.Len() > 0 && !strings.HasSuffix(all.String(), "\n") {
+			all.WriteByte('\n')
+		}
+		all.WriteString(c.Text)
+	}
+	return all.String()
+}
+
+// fits reports whether the text is within the limits.
+func fits(text []byte, limits Limits) bool {
+	return len(text) <= limits.MaxBytes && linesFromStart(text, limits.MaxLines) == len(text)
+}
+
+// bytesOf is the text's memory, which is not to be written to.
+func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
+
+// view is the text in the bytes' memory, which is not to be written to.
+func view(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }

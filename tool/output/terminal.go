@@ -1,0 +1,366 @@
+package output
+
+import (
+	"bytes"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	esc = 0x1b
+	// overwriteLimit is the longest line in which a carriage return overwrites. Lines
+	// that are redrawn are as wide as a terminal.
+	overwriteLimit = 4 << 10
+	// Plain text is looked for in steps that grow, and stay within a processor's cache.
+	minStep, maxStep = 256, 32 << 10
+)
+
+// A terminal turns raw text into what a terminal would show: without escape
+// sequences, and with lines overwritten. What else it shows or does not is for
+// [excerpt.printable]. It may be given the text in any pieces.
+type terminal struct {
+	show  func(text []byte, raw, rawLen int64) // receives what is shown, and where in the raw text it was
+	lines int64                                // ends of lines shown
+
+	raw     int64 // bytes received
+	last    byte
+	altered bool // something other than the ends of lines is not shown as it came
+
+	state  state
+	params []byte // the beginning of a CSI's parameters
+	before byte   // in a string: the last byte
+
+	cr     bool    // a carriage return is not decided yet
+	line   excerpt // the line so far, unless it is long
+	cursor int     // in line; before its end it overwrites
+	part   []byte  // of a character that overwrites
+	erase  bool    // the line was erased while the cursor stood behind it
+	long   bool    // the line is over overwriteLimit and goes through
+}
+
+// state is where in an escape sequence the next byte stands.
+type state uint8
+
+const (
+	ground        state = iota
+	escape              // behind ESC
+	intermediate        // behind ESC and bytes that are not final
+	csi                 // behind ESC [
+	controlString       // of OSC, DCS, SOS, PM and APC
+	stringEscape        // behind ESC in a control string
+)
+
+// write takes the next piece.
+func (t *terminal) write(p []byte) {
+	if len(p) > 0 {
+		t.last = p[len(p)-1]
+	}
+	for len(p) > 0 {
+		var n int
+		switch {
+		case t.cr:
+			n = t.afterReturn(p[0])
+		case t.state != ground:
+			n = t.sequence(p[0])
+		default:
+			if n = t.plainPrefix(p); n == 0 {
+				n = t.special(p[0])
+			}
+		}
+		p = p[n:]
+	}
+}
+
+// endLine ends a text that does not end with its line, before another one.
+func (t *terminal) endLine() {
+	if t.cr {
+		t.afterReturn(0)
+	}
+	t.write([]byte{'\n'})
+}
+
+// finish shows what is still held.
+func (t *terminal) finish() {
+	if t.cr {
+		t.altered = true
+	}
+	t.showLine()
+}
+
+// plainPrefix takes the text before the next byte that is special, and says how
+// long it was.
+func (t *terminal) plainPrefix(p []byte) int {
+	n, step, lines := 0, minStep, 0
+	for n < len(p) {
+		chunk := p[n:min(len(p), n+step)]
+		step = min(2*step, maxStep)
+		whole := len(chunk)
+		if i := bytes.IndexByte(chunk, esc); i >= 0 {
+			chunk = chunk[:i]
+		}
+		if i := bytes.IndexByte(chunk, '\r'); i >= 0 {
+			chunk = chunk[:i]
+		}
+		lines += bytes.Count(chunk, []byte{'\n'})
+		n += len(chunk)
+		if len(chunk) < whole {
+			break
+		}
+	}
+	t.lines += int64(lines)
+	t.plain(p[:n])
+	return n
+}
+
+// plain takes text without special bytes, whose lines are counted.
+func (t *terminal) plain(p []byte) {
+	if t.cursor < len(t.line.text) {
+		p = p[t.overwrite(p):]
+	}
+	if t.long {
+		line, rest := cutLine(p)
+		t.pass(line)
+		if !bytes.HasSuffix(line, []byte{'\n'}) {
+			return
+		}
+		t.startLine()
+		p = rest
+	}
+	if end := bytes.LastIndexByte(p, '\n') + 1; end > 0 {
+		t.showLine()
+		t.pass(p[:end])
+		t.startLine()
+		p = p[end:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	if len(t.line.text)+len(p) > overwriteLimit {
+		t.showLine()
+		t.long = true
+		t.pass(p)
+		return
+	}
+	t.line.add(p, t.raw, int64(len(p)))
+	t.cursor = len(t.line.text)
+	t.raw += int64(len(p))
+}
+
+// cutLine cuts text behind its first line, the end included.
+func cutLine(p []byte) (line, rest []byte) {
+	if i := bytes.IndexByte(p, '\n'); i >= 0 {
+		return p[:i+1], p[i+1:]
+	}
+	return p, nil
+}
+
+// pass shows text as it is.
+func (t *terminal) pass(p []byte) {
+	if len(p) > 0 {
+		t.show(p, t.raw, int64(len(p)))
+		t.raw += int64(len(p))
+	}
+}
+
+// showLine shows the line so far, and holds it no longer.
+func (t *terminal) showLine() {
+	t.flushPart()
+	for i, s := range t.line.spans {
+		t.show(t.line.text[s.at:t.line.end(i)], s.raw, s.rawLen)
+	}
+	t.setLine(0)
+}
+
+// setLine makes n bytes of the line all of it, as one that was written over.
+func (t *terminal) setLine(n int) {
+	t.line.text = t.line.text[:n]
+	t.cursor = min(t.cursor, n)
+	if n == 0 {
+		t.line.spans = t.line.spans[:0]
+		return
+	}
+	t.line.spans = t.line.spans[:1]
+	t.line.spans[0].rawLen = t.raw - t.line.spans[0].raw
+}
+
+func (t *terminal) startLine() { t.long, t.erase = false, false }
+
+// special takes ESC or a carriage return.
+func (t *terminal) special(c byte) int {
+	t.flushPart()
+	t.raw++
+	if c == '\r' {
+		t.cr = true
+	} else {
+		t.altered = true
+		t.state = escape
+	}
+	return 1
+}
+
+// afterReturn decides what a carriage return was, now that c follows. It takes c
+// if that is the end of the line.
+func (t *terminal) afterReturn(c byte) int {
+	t.cr = false
+	if c == '\n' {
+		t.lines++
+		t.raw++
+		t.line.add([]byte{'\n'}, t.raw-2, 2)
+		t.showLine()
+		t.startLine()
+		return 1
+	}
+	t.altered = true
+	switch {
+	case t.long:
+		t.lines++
+		t.show([]byte{'\n'}, t.raw-1, 1)
+		t.startLine()
+	case t.erase:
+		t.setLine(0)
+	}
+	t.erase = false
+	t.cursor = 0
+	return 0
+}
+
+// sequence takes the next byte of an escape sequence, or says that it is none of it.
+func (t *terminal) sequence(c byte) int {
+	if t.state == stringEscape {
+		if c == '\\' {
+			return t.taken(ground)
+		}
+		t.state = escape // it ended the string and begins another sequence
+	}
+	switch {
+	case c == esc && t.state == controlString:
+		return t.taken(stringEscape)
+	case c == esc:
+		return t.taken(escape)
+	case t.state == controlString:
+		return t.inString(c)
+	case t.state == escape && c == '[':
+		t.params = t.params[:0]
+		return t.taken(csi)
+	case t.state == escape && bytes.IndexByte([]byte("]PX^_"), c) >= 0:
+		t.before = 0
+		return t.taken(controlString)
+	case t.state == csi && 0x20 <= c && c < 0x40:
+		if len(t.params) < 2 {
+			t.params = append(t.params, c)
+		}
+		return t.taken(csi)
+	case t.state == csi && 0x40 <= c && c < 0x7f:
+		if c == 'K' {
+			t.eraseLine(string(t.params))
+		}
+		return t.taken(ground)
+	case t.state != csi && 0x20 <= c && c < 0x30:
+		return t.taken(intermediate)
+	case t.state != csi && 0x30 <= c && c < 0x7f:
+		return t.taken(ground)
+	}
+	t.state = ground
+	return 0
+}
+
+func (t *terminal) inString(c byte) int {
+	c1 := t.before == 0xc2 && c == 0x9c // ST
+	t.before = c
+	switch {
+	case c == '\n':
+		t.state = ground
+		return 0
+	case c == 0x07, c == 0x18, c == 0x1a, c1: // BEL, CAN, SUB
+		return t.taken(ground)
+	}
+	return t.taken(controlString)
+}
+
+func (t *terminal) taken(next state) int {
+	t.state = next
+	t.raw++
+	return 1
+}
+
+// eraseLine erases to the end of the line, or all of it. What is erased while the
+// cursor stands behind it goes when it is redrawn, and stays when it is not.
+func (t *terminal) eraseLine(params string) {
+	switch {
+	case t.long:
+	case params == "" || params == "0":
+		if t.cursor < len(t.line.text) {
+			t.setLine(t.cursor)
+		}
+	case params == "2" && t.cursor == 0:
+		t.setLine(0)
+	case params == "2":
+		t.erase = true
+	}
+}
+
+// overwrite puts characters of one line in place of those at the cursor, as long as
+// there are any, and says how many bytes it took. It leaves an end of the line.
+func (t *terminal) overwrite(p []byte) int {
+	held := len(t.part)
+	text := p
+	if held > 0 {
+		text = slices.Concat(t.part, p)
+		t.part = t.part[:0]
+	}
+	n := 0
+	for n < len(text) && text[n] != '\n' && (n < held || t.cursor < len(t.line.text)) {
+		if !utf8.FullRune(text[n:]) {
+			t.part = append(t.part, text[n:]...)
+			n = len(text)
+			break
+		}
+		_, size := utf8.DecodeRune(text[n:])
+		t.put(text[n : n+size])
+		n += size
+	}
+	t.raw += int64(n - held)
+	t.setLine(len(t.line.text))
+	return n - held
+}
+
+// put puts one character at the cursor.
+func (t *terminal) put(char []byte) {
+	line, end := t.line.text, t.cursor
+	if r, _ := utf8.DecodeRune(char); !joins(r) {
+		end = cellEnd(line, end)
+	}
+	t.line.text = slices.Replace(line, t.cursor, end, char...)
+	t.cursor += len(char)
+	if len(t.line.text) > 2*overwriteLimit { // joined to without end
+		t.cursor = len(t.line.text)
+	}
+}
+
+// flushPart overwrites with a character that never became whole.
+func (t *terminal) flushPart() {
+	for _, c := range t.part {
+		t.put([]byte{c})
+	}
+	t.part = t.part[:0]
+}
+
+// cellEnd is where the character that begins at i ends, with what is joined to it.
+func cellEnd(line []byte, i int) int {
+	_, size := utf8.DecodeRune(line[i:])
+	for i += size; i < len(line); i += size {
+		var r rune
+		if r, size = utf8.DecodeRune(line[i:]); !joins(r) {
+			break
+		}
+	}
+	return i
+}
+
+const joiner = '\u200d'
+
+// joins reports whether the character belongs to the one before it.
+func joins(r rune) bool {
+	return r == joiner || 0x1f3fb <= r && r <= 0x1f3ff || unicode.In(r, unicode.Mn, unicode.Me)
+}
