@@ -55,7 +55,9 @@ func (r *Refusal) Error() string {
 
 // A Gate answers the permission questions of one call, and remembers the
 // answers for that call. It is made for the call by the registry and safe for
-// concurrent use. Every error is a [*Refusal], or the context's cause.
+// concurrent use. Every error is a [*Refusal], or the context's cause; a gate for
+// the preparation of a call, which asks nobody, has an error of its own for what
+// is asserted there.
 type Gate interface {
 	// Assert asks for what a tool says that it is about to do. ctx bounds the
 	// waiting for a person.

@@ -49,6 +49,14 @@ const (
 	KindInternal      Kind = "internal"       // error: anything else that broke
 )
 
+// Kinds lists all kinds.
+func Kinds() []Kind {
+	return []Kind{
+		KindFailure, KindUnknownTool, KindUnavailable, KindInvalidInput, KindDenied, KindDeclined, KindTimedOut, KindNobodyToAsk,
+		KindCancelled, KindBlocked, KindCrashed, KindDeadline, KindInvalidOutput, KindRetention, KindTooLarge, KindContradiction, KindInternal,
+	}
+}
+
 // Status is the status that a call of this kind ends with.
 func (k Kind) Status() Status {
 	switch k {

@@ -31,7 +31,8 @@ type Tool struct {
 	// answer never varies; with Prepare they are not looked at (law 33).
 	Requests []PermissionRequest
 	// Targets names the properties of the input that hold a path, or a list of them,
-	// that a call is about; with Prepare they are not looked at (law 30).
+	// that a call is about, which is the root where the input has none of them; with
+	// Prepare they are not looked at (law 30).
 	Targets []string
 	// Unavailable, if it is not empty, says why the tool cannot be called now. That
 	// hides it from lists, and grants nothing (law 10).

@@ -31,6 +31,9 @@ type Request struct {
 	// [*tool.Suspension] and leaves the call waiting. With 0 it waits as long as it
 	// takes.
 	SuspendAfter time.Duration
+	// Instructions asks for those of the project near what the call is about, which the
+	// session was not given before (law 30). They count as given with the settlement.
+	Instructions bool
 	// Progress receives what the tool reports, in order, at most twenty times a second
 	// and with a growing Done, from one goroutine and never after the call has ended.
 	// It may be nil. While a call is suspended it is still called.
@@ -203,7 +206,7 @@ func (r *run) bound(settlement tool.Settlement, further func(*tool.Settlement)) 
 func (r *run) instructions(settlement *tool.Settlement) {
 	find := r.registry.options.Instructions
 	targets := r.preparation.Targets
-	if find == nil || len(targets) == 0 {
+	if !r.request.Instructions || find == nil || len(targets) == 0 {
 		return
 	}
 	found, err := find(r.work, r.gate, r.call.Identity.Session, targets)

@@ -174,7 +174,8 @@ func (r *run) discardLate(p tool.Preparation) {
 	}
 }
 
-// inputTargets are the paths in the properties of the input that the tool named.
+// inputTargets are the paths in the properties of the input that the tool named. A
+// call that gives none of them is about the root.
 func (e *entry) inputTargets(input json.RawMessage) []string {
 	if len(e.targets) == 0 {
 		return nil
@@ -194,6 +195,9 @@ func (e *entry) inputTargets(input json.RawMessage) []string {
 		case json.Unmarshal(raw, &many) == nil:
 			targets = append(targets, many...)
 		}
+	}
+	if len(targets) == 0 {
+		return []string{"."}
 	}
 	return targets[:min(len(targets), maxTargets)]
 }

@@ -285,13 +285,18 @@ func TestLaw30ContextTargets(t *testing.T) {
 		want        string
 	}{
 		{"static", `{"path":"a/b.go","more":["c","d"],"n":5}`, "[[a/b.go c d]]"},
-		{"static", `{}`, "[]"},
+		{"static", `{}`, "[[.]]"},
 		{"fails", `{"path":"a"}`, "[]"},
 		{"dynamic", ``, "[[cmd]]"},
 		{"none", ``, "[]"},
 	} {
 		asked = nil
-		s, err := b.Capture().Call(t.Context(), b.request(tt.name, tt.input))
+		request := b.request(tt.name, tt.input)
+		if s, err := b.Capture().Call(t.Context(), request); err != nil || len(asked)+len(s.Instructions) > 0 {
+			t.Errorf("%s: got %v, %v without asking for instructions", tt.name, s.Instructions, err)
+		}
+		request.Instructions = true
+		s, err := b.Capture().Call(t.Context(), request)
 		if got := fmt.Sprint(asked); err != nil || got != tt.want || (len(s.Instructions) == 1) != (tt.want != "[]") {
 			t.Errorf("%s %s: got %s, %v, %v, want %s", tt.name, tt.input, got, s.Instructions, err, tt.want)
 		}

@@ -111,12 +111,12 @@ func TestLaw37SuspendedCallsEnd(t *testing.T) {
 			return inWords(b.Resume(t.Context(), "s", handle, time.Hour))
 		}, "rejected, timed_out, ran true: the call needs approval, and nobody answered in time"},
 		{"lapsed", func(t *testing.T, b *bench, handle string) string {
-			time.Sleep(DefaultSuspension)
+			time.Sleep(DefaultSuspension + time.Second)
 			return inWords(b.Resume(t.Context(), "s", handle, time.Hour))
 		}, ErrNotSuspended.Error()},
 		{"the outcome lapsed", func(t *testing.T, b *bench, handle string) string {
 			b.approver.answers <- permission.Reply{Granted: true}
-			time.Sleep(DefaultSuspension)
+			time.Sleep(DefaultSuspension + time.Second)
 			return inWords(b.Resume(t.Context(), "s", handle, time.Hour))
 		}, ErrNotSuspended.Error()},
 		{"the outcome was kept", func(t *testing.T, b *bench, handle string) string {
