@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/state"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
 )
 
 // Options is what an embedding program decides. The zero value works, without
@@ -37,10 +41,24 @@ type Options struct {
 	// Approver answers what no rule does. Nil means that there is nobody to ask,
 	// and the answer is no.
 	Approver permission.Approver
+	// State is what outlives the host: it remembers which instructions a session was
+	// given, records the calls that may do more than read, and has the kept outputs
+	// beside its database (laws 15, 18, 30, 45). It stays the caller's, who closes it
+	// after the host. Nil keeps outputs as long as the host is open, and records
+	// nothing.
+	State *state.Store
+	// Hooks are functions around every call (law 21).
+	Hooks registry.Hooks
+	// Contradicted is told what a tool would have done beyond what its call may do; it
+	// was refused (laws 23, 24). It must not block, and may be nil.
+	Contradicted func(tool.Contradiction)
 	// Log is where host and plugins log; nil is nowhere.
 	Log *slog.Logger
 	// Deadline is how long a call may take that does not say; 0 is [registry.DefaultDeadline].
 	Deadline time.Duration
+	// Suspension is how long a suspended call waits for a person; 0 is
+	// [registry.DefaultSuspension].
+	Suspension time.Duration
 	// StartTimeout bounds the start of each plugin; 0 is twenty seconds.
 	StartTimeout time.Duration
 }
@@ -53,14 +71,16 @@ type Host struct {
 
 	mu        sync.Mutex
 	locations map[string]*activation // under mu
+	programs  []*Registration        // under mu: of the embedding program, oldest first
 	closed    bool                   // under mu
 }
 
 // activation is a Location that is being activated or is active.
 type activation struct {
-	done     chan struct{}
-	location *location.Location // set before done is closed
-	err      error              // set before done is closed
+	done       chan struct{}
+	location   *location.Location // set before done is closed
+	err        error              // set before done is closed
+	registered bool               // under the host's mu: the program's tools are in it
 }
 
 // over reports whether the Location was closed since it was activated.
@@ -87,7 +107,13 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 	}
 	h.options = location.Options{
 		Launcher: options.Launcher, RunDir: runDir, Builtins: options.Builtins, Approver: options.Approver,
-		Log: options.Log, Deadline: options.Deadline, StartTimeout: options.StartTimeout,
+		Outputs: filepath.Join(runDir, "outputs"), State: options.State, Hooks: options.Hooks, Contradicted: options.Contradicted,
+		Log: options.Log, Deadline: options.Deadline, Suspension: options.Suspension, StartTimeout: options.StartTimeout,
+	}
+	if options.State != nil {
+		if err := h.useState(options.State); err != nil {
+			return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
+		}
 	}
 	return h, nil
 }
@@ -139,7 +165,9 @@ func (h *Host) activate(name string) (*activation, error) {
 		defer close(a.done)
 		if a.location, a.err = location.Open(ctx, h.life, *cfg, h.options); a.err != nil {
 			h.forget(name)
+			return nil
 		}
+		h.registerIn(a)
 		return nil
 	})
 	if err != nil {

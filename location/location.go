@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +22,7 @@ import (
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/filesystem"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -35,11 +37,22 @@ type Options struct {
 	Builtins map[string][]string
 	// Approver answers what no rule does. Nil means that there is nobody to ask.
 	Approver permission.Approver
+	// Outputs is the directory below which whole outputs are kept.
+	Outputs string
+	// State, if it is not nil, remembers which instructions a session was given, and
+	// Calls records the calls that may do more than read.
+	State *state.Store
+	Calls *state.Calls
+	// Hooks are those of the embedding program (law 21).
+	Hooks registry.Hooks
+	// Contradicted is told what a tool would have done beyond its effects; it may be
+	// nil.
+	Contradicted func(tool.Contradiction)
 	// Log is the host's log.
 	Log *slog.Logger
-	// Deadline is how long a call may take that says nothing else; 0 is the
-	// registry's default.
-	Deadline time.Duration
+	// Deadline is how long a call may take that says nothing else, and Suspension how
+	// long one may wait for a person; 0 is the registry's default.
+	Deadline, Suspension time.Duration
 	// StartTimeout bounds the start of a plugin; 0 is the client's default.
 	StartTimeout time.Duration
 }
@@ -83,10 +96,15 @@ func (l *Location) open(ctx context.Context) (err error) {
 		return err
 	}
 	l.engine = permission.New(l.config.Policy, l.options.Approver)
-	l.registry, err = registry.New(registry.Options{Gate: l.gate, Deadline: l.options.Deadline, Scope: l.life, Log: l.log})
+	keeper := l.keeper()
+	l.registry, err = registry.New(registry.Options{
+		Gate: l.gate, Scope: l.life, Deadline: l.options.Deadline, Suspension: l.options.Suspension, Output: keeper,
+		Journal: l.journal(), Hooks: l.options.Hooks, Instructions: l.finder().For, Contradicted: l.options.Contradicted, Log: l.log,
+	})
 	if err != nil {
 		return err
 	}
+	l.registry.Register(registry.Owner{Name: hostOwner, Host: true}, keeper.Tools())
 	starting, ctx := errgroup.WithContext(ctx)
 	for _, p := range l.config.Plugins {
 		l.plugins = append(l.plugins, &plugin{config: p})
@@ -97,10 +115,11 @@ func (l *Location) open(ctx context.Context) (err error) {
 	return starting.Wait()
 }
 
-// gate makes the gate of one call.
+// gate makes a gate of one call.
 func (l *Location) gate(caller registry.Caller) tool.Gate {
 	return l.engine.Gate(permission.Caller{
-		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin,
+		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin, Preparing: caller.Preparing,
+		Effects: caller.Effects, Irreversible: caller.Irreversible, Review: caller.Review, Asking: caller.Asking,
 	})
 }
 
@@ -112,6 +131,34 @@ func (l *Location) Root() string { return l.config.Root }
 
 // Capture is the tools as they are now, for one request of a model.
 func (l *Location) Capture() *registry.Capture { return l.registry.Capture() }
+
+// Subscribe tells of changes of the tools; see [registry.Registry.Subscribe].
+func (l *Location) Subscribe() (changes <-chan struct{}, stop func()) { return l.registry.Subscribe() }
+
+// Resume takes up a call that was suspended; see [registry.Registry.Resume].
+func (l *Location) Resume(ctx context.Context, session, handle string, after time.Duration) (tool.Settlement, error) {
+	return l.registry.Resume(ctx, session, handle, after)
+}
+
+// Withdraw ends a suspended call without an answer; see [registry.Registry.Withdraw].
+func (l *Location) Withdraw(ctx context.Context, session, handle string) (tool.Settlement, error) {
+	return l.registry.Withdraw(ctx, session, handle)
+}
+
+// Suspended lists the calls that wait for a person and for which nobody waits.
+func (l *Location) Suspended() []*tool.Suspension { return l.registry.Suspended() }
+
+// Register adds tools of the embedding program. They run in this process, come
+// after the tools of the plugins where names collide, and get none of the
+// Location's services (law 6); rules speak of them as name/tool. The name must not
+// be that of a plugin, which is an error.
+func (l *Location) Register(name string, tools map[string]tool.Tool) (*registry.Registration, registry.Report, error) {
+	if name == hostOwner || slices.ContainsFunc(l.config.Plugins, func(p config.Plugin) bool { return p.Name == name }) {
+		return nil, registry.Report{}, fmt.Errorf("location %s: the name %q belongs to a plugin: register the program's tools under another", l.config.Name, name)
+	}
+	registration, report := l.registry.Register(registry.Owner{Name: name, Application: true}, tools)
+	return registration, report, nil
+}
 
 // Closed reports whether the Location was closed, or is being closed.
 func (l *Location) Closed() bool { return l.life.Context().Err() != nil }

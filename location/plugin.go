@@ -2,10 +2,14 @@ package location
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/toolhost/toolhost/config"
@@ -56,19 +60,21 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		p.failed(err)
 		return nil
 	}
-	owner := registry.Owner{Name: p.config.Name, Builtin: p.config.Builtin != "", Override: p.config.Override}
+	owner := registry.Owner{
+		Name: p.config.Name, Builtin: p.config.Builtin != "", Override: p.config.Override, Digest: digest(spec, p.config),
+	}
 	incarnation, err := client.Start(ctx, l.life, client.Host{
 		Launcher:   l.options.Launcher,
 		RunDir:     l.options.RunDir,
 		FileSystem: l.files,
-		// While it is being activated a plugin is judged as during a call, with nobody
-		// to ask.
-		Activation: permission.New(l.config.Policy, permission.Nobody{}).Gate(permission.Caller{
-			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin,
+		// While it is being activated a plugin is judged as while it prepares a call.
+		Activation: l.engine.Gate(permission.Caller{
+			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin, Preparing: true,
 		}),
 		Register: func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
 			return l.register(owner, tools)
 		},
+		Contradicted: l.contradicted,
 		Log:          l.log,
 		StartTimeout: l.options.StartTimeout,
 	}, spec)
@@ -97,6 +103,35 @@ func (l *Location) spec(p config.Plugin) (client.Spec, error) {
 		}
 	}
 	return spec, nil
+}
+
+// digest stands for what makes the plugin behave as it does: what is run, with
+// what, and what it is granted (law 7). An executable that is not pinned is known
+// by its place in the filesystem and the times that every change of it changes; one
+// that cannot be looked at is like no other.
+func digest(spec client.Spec, p config.Plugin) string {
+	program := spec.SHA256
+	if program == "" {
+		info, err := os.Stat(spec.Command[0])
+		if err != nil {
+			return ""
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return ""
+		}
+		program = fmt.Sprint(stat.Dev, stat.Ino, stat.Size, stat.Mtim, stat.Ctim)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q %q %q %q", program, spec.Command, p.Files, spec.Env, spec.Grants, spec.Settings, spec.Root)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// contradicted passes on what a plugin tried beyond the effects of a call.
+func (l *Location) contradicted(c tool.Contradiction) {
+	if l.options.Contradicted != nil {
+		l.options.Contradicted(c)
+	}
 }
 
 func (l *Location) register(owner registry.Owner, tools map[string]tool.Tool) (client.Registered, []client.Refused) {

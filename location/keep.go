@@ -1,0 +1,86 @@
+package location
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/toolhost/toolhost/instructions"
+	"github.com/toolhost/toolhost/state"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+// hostOwner is whose the host's own tools are, as rules name them.
+const hostOwner = "toolhost"
+
+// keeper bounds the outputs of this Location, by what config says, and keeps them
+// in a directory of its own: no Location's quota removes what is another's.
+func (l *Location) keeper() *output.Keeper {
+	cfg := l.config.Output
+	perTool := make(map[string]output.Limits, len(cfg.Tools))
+	for id, limits := range cfg.Tools {
+		perTool[id] = output.Limits(limits)
+	}
+	options := output.KeeperOptions{Location: l.files.Path(), Limits: output.Limits(cfg.OutputLimits), PerTool: perTool}
+	if l.options.Outputs != "" {
+		options.Store = output.NewStore(output.StoreOptions{
+			Dir: outputsDir(l.options.Outputs, l.files.Path()), Retention: cfg.Retention, Quota: cfg.Quota, Log: l.log,
+		})
+	}
+	return output.NewKeeper(options)
+}
+
+// outputsDir is the directory of one root's outputs.
+func outputsDir(base, root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(base, hex.EncodeToString(sum[:8]))
+}
+
+// finder finds the project's instructions.
+func (l *Location) finder() *instructions.Finder {
+	options := instructions.Options{Files: l.files, Root: l.config.Root, Names: l.config.Instructions}
+	if store := l.options.State; store != nil {
+		options.Seen = func(ctx context.Context, session string, paths []string) ([]string, error) {
+			return store.Seen(ctx, l.files.Path(), session, paths)
+		}
+	}
+	return instructions.New(options)
+}
+
+// journal records the calls of this Location, or is nil where nothing is recorded.
+func (l *Location) journal() registry.Journal {
+	if l.options.Calls == nil {
+		return nil
+	}
+	return &journal{calls: l.options.Calls, root: l.files.Path(), log: l.log}
+}
+
+type journal struct {
+	calls *state.Calls
+	root  string
+	log   *slog.Logger
+}
+
+var _ registry.Journal = (*journal)(nil)
+
+// endTimeout bounds the recording of an end, which the caller's context does not.
+const endTimeout = 5 * time.Second
+
+func (j *journal) Start(ctx context.Context, start tool.Start) (func(tool.Status, tool.Kind), error) {
+	id, err := j.calls.Start(ctx, j.root, start)
+	if err != nil {
+		return nil, err
+	}
+	return func(status tool.Status, kind tool.Kind) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		if err := j.calls.End(ctx, id, status, kind); err != nil {
+			j.log.Error("the end of a call was not recorded", slog.String("tool", start.Tool), slog.Any("error", err))
+		}
+	}, nil
+}
