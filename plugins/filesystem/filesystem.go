@@ -77,11 +77,12 @@ func activate(ctx context.Context, loc sdk.Location) error {
 		return err
 	}
 	t := tools{files, permission}
+	near := sdk.Targets("path")
 	_, err = loc.Tools.Register(ctx, sdk.Tools{
-		"read": sdk.NewProjected(readDescription, t.read, projectRead, sdk.Read, sdk.Title("Read a file")),
-		"list": sdk.NewProjected(listDescription, t.list, projectList, sdk.Read, sdk.Title("List a directory")),
-		"glob": sdk.NewProjected(globDescription, t.glob, projectGlob, sdk.Read, sdk.Title("Find files by name")),
-		"grep": sdk.NewProjected(grepDescription, t.grep, projectGrep, sdk.Read, sdk.Title("Search in files")),
+		"read": sdk.NewProjected(readDescription, t.read, projectRead, sdk.Read, near, sdk.Title("Read a file")),
+		"list": sdk.NewProjected(listDescription, t.list, projectList, sdk.Read, near, sdk.Title("List a directory")),
+		"glob": sdk.NewProjected(globDescription, t.glob, projectGlob, sdk.Read, near, sdk.Title("Find files by name")),
+		"grep": sdk.NewProjected(grepDescription, t.grep, projectGrep, sdk.Read, near, sdk.Title("Search in files")),
 	})
 	return err
 }
