@@ -219,7 +219,7 @@ func (f *Finder) read(ctx context.Context, gate quiet, session, path string) (re
 	if err != nil {
 		return file{}, false, unlessUnreadable(ctx, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read from
 	info := root.Info()
 	if info.Kind != service.RegularFile || f.knows(session, info.Resolved) {
 		return file{}, false, nil

@@ -259,10 +259,10 @@ func TestLaw30Links(t *testing.T) {
 	p.link("loop/AGENTS.md", "AGENTS.md")
 	p.link("out", "..")
 	p.link("in", "d")
-	if err := os.Mkdir(filepath.Join(p.real, "dir/AGENTS.md"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(p.real, "dir", "AGENTS.md"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(filepath.Join(p.real, "pipe/AGENTS.md"), 0o600); err != nil {
+	if err := unix.Mkfifo(filepath.Join(p.real, "pipe", "AGENTS.md"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := p.finder()

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/toolhost/toolhost/tool"
@@ -34,6 +35,26 @@ func BenchmarkCall(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkHost is a host that makes one call and ends, as a command does.
+func BenchmarkHost(b *testing.B) {
+	dir := b.TempDir()
+	start := tool.Start{Identity: tool.Identity{Session: "s", Agent: "a", Message: "m", Call: "c"}, Tool: "weather/forecast"}
+	for b.Loop() {
+		s := New(Options{Dir: dir})
+		if _, err := s.Abandoned(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		c := s.OpenCalls()
+		id, err := c.Start(b.Context(), "/project", start)
+		if err == nil {
+			err = c.End(b.Context(), id, tool.Completed, "")
+		}
+		if err := errors.Join(err, c.Close(), s.Close()); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkSeen is a call near instructions that were all given before.
