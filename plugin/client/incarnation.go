@@ -56,6 +56,7 @@ type Incarnation struct {
 	plugin     wire.Plugin // under mu; set once negotiated
 	broker     *broker.Broker
 	registered map[uint64]registration // under mu: by number
+	closed     []closedRegistration    // under mu: those that the plugin took back
 	toolCount  int                     // under mu: of all registered
 	toolBytes  int                     // under mu: of all registered
 	wasRefused []Refused               // under mu: of those that were removed at the end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,6 +31,17 @@ type registration struct {
 	made         Registered // nil while it is being made
 	refused      []Refused
 }
+
+// closedFor is how long the tools of a closed registration can be called, at most.
+const closedFor = 15 * time.Minute
+
+// closedRegistration is one whose tools may still be called.
+type closedRegistration struct {
+	made  Registered
+	since time.Time
+}
+
+func (c closedRegistration) isOver() bool { return time.Since(c.since) > closedFor }
 
 // Register registers the tools. When ctx is over before it returns, nothing is
 // registered; a schema that is being compiled is not interrupted, which is bounded
@@ -137,6 +149,7 @@ func (r *registrations) Unregister(_ context.Context, number uint64) error {
 	own := i.registered[number]
 	if own.made != nil { // a number that was only reserved is not known to anybody
 		delete(i.registered, number)
+		i.closed = append(slices.DeleteFunc(i.closed, closedRegistration.isOver), closedRegistration{own.made, time.Now()})
 		i.toolCount, i.toolBytes = i.toolCount-own.tools, i.toolBytes-own.bytes
 	}
 	i.mu.Unlock()
@@ -150,7 +163,8 @@ func (r *registrations) Unregister(_ context.Context, number uint64) error {
 // else.
 func (i *Incarnation) removeTools() {
 	i.mu.Lock()
-	all := i.registered
+	all, closed := i.registered, i.closed
+	i.closed = nil
 	i.registered, i.toolCount, i.toolBytes = map[uint64]registration{}, 0, 0
 	for _, own := range all {
 		i.wasRefused = append(i.wasRefused, own.refused...)
@@ -160,6 +174,9 @@ func (i *Incarnation) removeTools() {
 		if own.made != nil {
 			own.made.Lost()
 		}
+	}
+	for _, c := range closed {
+		c.made.Lost()
 	}
 }
 

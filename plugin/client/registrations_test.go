@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -41,6 +44,64 @@ func TestRegistrationOfACallerThatIsGone(t *testing.T) {
 				t.Errorf("%d registrations, %d tools and %d bytes are counted, want none", len(i.registered), i.toolCount, i.toolBytes)
 			}
 		})
+	}
+}
+
+// What the plugin took back is closed, and lost as well when the incarnation is gone;
+// what it did not is lost alone (law 7).
+//
+// Seen to fail: without the closed ones in removeTools.
+func TestLaw07ClosedAndLost(t *testing.T) {
+	var ends []string
+	i := &Incarnation{state: Ready, registered: map[uint64]registration{}, logs: newLogs(slog.New(slog.DiscardHandler))}
+	i.host.Register = func(tools map[string]tool.Tool) (Registered, []Refused) {
+		for name := range tools {
+			return &named{name, &ends}, nil
+		}
+		return &named{"none", &ends}, nil
+	}
+	r := (*registrations)(i)
+	first, _, err := r.Register(t.Context(), []wire.RemoteTool{{Name: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Register(t.Context(), []wire.RemoteTool{{Name: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Unregister(t.Context(), first), r.Unregister(t.Context(), first)); err != nil {
+		t.Fatal(err)
+	}
+	i.removeTools()
+	i.removeTools()
+	if got := fmt.Sprint(ends); got != "[a closed b lost a lost]" {
+		t.Errorf("ends = %s", got)
+	}
+}
+
+type named struct {
+	name string
+	ends *[]string
+}
+
+func (n *named) Close() { *n.ends = append(*n.ends, n.name+" closed") }
+func (n *named) Lost()  { *n.ends = append(*n.ends, n.name+" lost") }
+
+// A tool that says more than it may is refused by itself (law 5).
+func TestLaw05NeedsAreBounded(t *testing.T) {
+	i := &Incarnation{state: Ready, registered: map[uint64]registration{}, logs: newLogs(slog.New(slog.DiscardHandler))}
+	i.host.Register = func(tools map[string]tool.Tool) (Registered, []Refused) {
+		if len(tools) != 1 {
+			t.Errorf("%d tools are offered, want the good one", len(tools))
+		}
+		return &named{"", &[]string{}}, nil
+	}
+	_, refused, err := (*registrations)(i).Register(t.Context(), []wire.RemoteTool{
+		{Name: "good", Tool: tool.Tool{Requests: make([]tool.PermissionRequest, wire.MaxRequests), Targets: make([]string, wire.MaxTargets)}},
+		{Name: "requests", Tool: tool.Tool{Requests: make([]tool.PermissionRequest, wire.MaxRequests+1)}},
+		{Name: "targets", Tool: tool.Tool{Targets: make([]string, wire.MaxTargets+1)}},
+	})
+	if err != nil || len(refused) != 2 {
+		t.Errorf("refused %+v, %v", refused, err)
 	}
 }
 

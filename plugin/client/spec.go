@@ -84,13 +84,14 @@ func (h Host) startTimeout() time.Duration {
 // DefaultStartTimeout is how long a plugin may take to become ready.
 const DefaultStartTimeout = 20 * time.Second
 
-// Registered is the tools of one registration. Exactly one of its methods is called,
-// once.
+// Registered is the tools of one registration. Each of its methods is called once at
+// most, and one of them always.
 type Registered interface {
 	// Close is called when the plugin takes the tools back. Whoever was shown them
-	// can still call them.
+	// can still call them for a while.
 	Close()
-	// Lost is called when the incarnation is gone, and nobody can call them.
+	// Lost is called when the incarnation is gone, and nobody can call them; also
+	// after a Close that was not long ago.
 	Lost()
 }
 

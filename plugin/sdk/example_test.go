@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/plugin/sdk/sdktest"
+	"github.com/toolhost/toolhost/tool"
 )
 
 type Place struct {
@@ -47,7 +48,8 @@ func ExampleNew() {
 	// rejected: invalid_input
 }
 
-// A tool whose model reads less than the output, and in other words.
+// A structured value that is smaller than the output, and what the model reads in
+// other words.
 func ExampleNewProjected() {
 	forecast := sdk.NewProjected("Forecast for a town",
 		func(_ context.Context, _ sdk.Call, in Place) (Forecast, error) {
@@ -69,6 +71,168 @@ func ExampleNewProjected() {
 	// It will be clear over Oslo.
 }
 
+// A projection with an image: the model sees the picture, the caller gets its size.
+func ExampleNewProjected_image() {
+	type size struct {
+		Bytes int `json:"bytes"`
+	}
+	radar := sdk.NewProjected("Radar image of a town",
+		func(_ context.Context, _ sdk.Call, in Place) ([]byte, error) { return []byte("\x89PNG…"), nil },
+		func(in Place, out []byte) (size, []sdk.Content) {
+			return size{len(out)}, []sdk.Content{sdk.Text("Rain near " + in.Name), sdk.Image(out, "image/png")}
+		}, sdk.Network)
+
+	call(weather("radar", radar), "radar", `{"name": "Oslo"}`)
+	// Output:
+	// completed: {"bytes":7}
+	// Rain near Oslo
+	// (image/png)
+}
+
+// Effects, permissions and targets that depend on the arguments: without a Commit
+// the handler runs once they are granted.
+func ExampleNewPrepared_effects() {
+	type page struct {
+		URL   string `json:"url"`
+		Cache bool   `json:"cache"`
+	}
+	fetch := sdk.NewPrepared("Fetch a page",
+		func(_ context.Context, _ sdk.Call, in page) (sdk.Preparation[string], error) {
+			p := sdk.Preparation[string]{Effects: sdk.Network, Requests: []sdk.PermissionRequest{{Resources: []string{in.URL}}}}
+			if in.Cache {
+				p.Effects |= sdk.Write
+				p.Targets = []string{"cache"}
+			}
+			return p, nil
+		},
+		func(_ context.Context, _ sdk.Call, in page) (string, error) { return "<html>", nil },
+		sdk.Network, sdk.Write)
+
+	call(weather("fetch", fetch), "fetch", `{"url": "https://example.org", "cache": false}`)
+	// Output:
+	// weather/fetch of https://example.org is allowed
+	// completed: "<html>"
+	// <html>
+}
+
+// A prepared tool: what will be done is described, approved, and then done once, or
+// discarded.
+func ExampleNewPrepared() {
+	type station struct {
+		Name string `json:"name"`
+	}
+	remove := sdk.NewPrepared("Remove a station",
+		func(_ context.Context, _ sdk.Call, in station) (sdk.Preparation[string], error) {
+			return sdk.Preparation[string]{
+				Effects:      sdk.Write,
+				Irreversible: true,
+				Requests:     []sdk.PermissionRequest{{Resources: []string{in.Name}}},
+				Review:       "Removes the station " + in.Name + " and its 12 readings.",
+				Commit: func(context.Context, sdk.Call) (string, error) {
+					return "removed " + in.Name, nil
+				},
+				Discard: func() { fmt.Println(in.Name, "stays") },
+			}, nil
+		},
+		func(context.Context, sdk.Call, station) (string, error) {
+			return "", errors.New("every call of this tool is prepared")
+		},
+		sdk.Write, sdk.Irreversible)
+
+	call(weather("remove", remove), "remove", `{"name": "harbour"}`)
+	call(weather("remove", remove), "remove", `{"name": "castle"}`)
+	// Output:
+	// weather/remove of harbour is allowed
+	// completed: "removed harbour"
+	// removed harbour
+	// weather/remove of castle is refused
+	// castle stays
+	// rejected: denied
+}
+
+// Permissions that every call needs, and what a call is about, said once.
+func ExampleRequires() {
+	forecast := sdk.New("Forecast for a town", func(_ context.Context, _ sdk.Call, in Place) (string, error) {
+		return "clear", nil
+	}, sdk.Network, sdk.Requires(sdk.PermissionRequest{Resources: []string{"api.example.org"}}))
+
+	call(weather("forecast", forecast), "forecast", `{"name": "Oslo"}`)
+	// Output:
+	// weather/forecast of api.example.org is allowed
+	// completed: "clear"
+	// clear
+}
+
+// A tool that cannot be called now says why.
+func ExampleUnavailable() {
+	forecast := sdk.New("Forecast for a town", func(_ context.Context, _ sdk.Call, in Place) (string, error) {
+		return "clear", nil
+	}, sdk.Network, sdk.Unavailable("there is no API key: set WEATHER_TOKEN"))
+
+	call(weather("forecast", forecast), "forecast", `{"name": "Oslo"}`)
+	// Output: rejected: unavailable
+}
+
+// Progress of a call, for the person who waits.
+func ExampleCall_Progress() {
+	download := sdk.New("Download the archive", func(_ context.Context, call sdk.Call, _ struct{}) (int, error) {
+		call.Progress(0, 2, "asking")
+		call.Progress(2, 2, "done")
+		return 2, nil
+	}, sdk.Network)
+
+	t := &exampleTB{}
+	defer t.end()
+	plugin := sdktest.Start(t, weather("download", download), sdktest.Options{})
+	outcome, err := plugin.CallProgress(context.Background(), "download", `{}`, func(p sdktest.Progress) {
+		fmt.Printf("%g of %g: %s\n", p.Done, p.Total, p.Message)
+	})
+	fmt.Println(outcome.Status, err)
+	// Output:
+	// 0 of 2: asking
+	// 2 of 2: done
+	// completed <nil>
+}
+
+// Output of any size is streamed. The model reads its head and tail, and where the
+// whole is.
+func ExampleCall_Output() {
+	readings := sdk.New("All readings", func(_ context.Context, call sdk.Call, _ struct{}) (int, error) {
+		for n := range 100_000 {
+			if _, err := fmt.Fprintf(call.Output(), "reading %d\n", n); err != nil {
+				return n, err
+			}
+		}
+		return 100_000, nil
+	}, sdk.Read)
+
+	t := &exampleTB{}
+	defer t.end()
+	outcome := sdktest.Start(t, weather("readings", readings), sdktest.Options{}).Call("readings", `{}`)
+	first, _, _ := strings.Cut(outcome.Text, "\n")
+	fmt.Println(outcome.Status, first)
+	fmt.Printf("the model reads at most 50 KiB: %t\n", len(outcome.Text) <= 50<<10)
+	fmt.Printf("the whole has %d lines\n", outcome.Retained[0].Lines)
+	// Output:
+	// completed reading 0
+	// the model reads at most 50 KiB: true
+	// the whole has 100000 lines
+}
+
+// A tool that had to drop something says so.
+func ExampleCall_Lost() {
+	tail := sdk.New("The end of the log", func(_ context.Context, call sdk.Call, _ struct{}) (string, error) {
+		call.Lost(4096)
+		return "last line", nil
+	}, sdk.Read)
+
+	t := &exampleTB{}
+	defer t.end()
+	outcome := sdktest.Start(t, weather("tail", tail), sdktest.Options{}).Call("tail", `{}`)
+	fmt.Println(outcome.Text, outcome.Lost)
+	// Output: last line 4096
+}
+
 // A tool whose schemas are known only when the plugin runs.
 func ExampleDynamic() {
 	double := sdk.Dynamic(sdk.Declaration{
@@ -85,6 +249,30 @@ func ExampleDynamic() {
 
 	call(weather("double", double), "double", `{"n": 21}`)
 	// Output: completed: 42
+}
+
+// A dynamic tool can prepare its calls as well.
+func ExampleDynamicPrepared() {
+	drop := sdk.DynamicPrepared(sdk.Declaration{
+		Description: "Drop a table",
+		Input:       json.RawMessage(`{"type": "object", "properties": {"table": {"type": "string"}}, "required": ["table"]}`),
+	}, func(_ context.Context, _ sdk.Call, input json.RawMessage) (sdk.Preparation[sdk.Result], error) {
+		return sdk.Preparation[sdk.Result]{
+			Effects: sdk.Write, Irreversible: true, Review: "Drops " + string(input),
+			Requests: []sdk.PermissionRequest{{Resources: []string{"database"}}},
+			Commit: func(context.Context, sdk.Call) (sdk.Result, error) {
+				return sdk.Result{Output: json.RawMessage(`"dropped"`)}, nil
+			},
+		}, nil
+	}, func(context.Context, sdk.Call, json.RawMessage) (sdk.Result, error) {
+		return sdk.Result{}, errors.New("every call of this tool is prepared")
+	}, sdk.Write, sdk.Irreversible)
+
+	call(weather("drop", drop), "drop", `{"table": "readings"}`)
+	// Output:
+	// weather/drop of database is allowed
+	// completed: "dropped"
+	// dropped
 }
 
 // What the model should read is a failure; any other error is for the operator.
@@ -127,15 +315,28 @@ func ExampleLocation_Settings() {
 	// plugin weather: its settings are invalid
 }
 
-// call activates a plugin, calls one of its tools, and shows the outcome.
+// call activates a plugin, calls one of its tools, and shows the outcome. Everything
+// is permitted but the castle.
 func call(p sdk.Plugin, name, input string) {
 	t := &exampleTB{}
 	defer t.end()
-	switch outcome := sdktest.Start(t, p, sdktest.Options{}).Call(name, input); outcome.Status {
+	plugin := sdktest.Start(t, p, sdktest.Options{Permission: func(r sdk.PermissionRequest) error {
+		if r.Resources[0] == "castle" {
+			fmt.Println(r.Action, "of castle is refused")
+			return errors.New("it is not yours")
+		}
+		fmt.Printf("%s of %s is allowed\n", r.Action, r.Resources[0])
+		return nil
+	}})
+	switch outcome := plugin.Call(name, input); outcome.Status {
 	case "completed":
 		fmt.Printf("%s: %s\n", outcome.Status, outcome.Structured)
-		if outcome.Text != "" {
-			fmt.Println(outcome.Text)
+		for _, c := range outcome.Content {
+			if c.Type == tool.TextContent {
+				fmt.Println(c.Text)
+			} else {
+				fmt.Printf("(%s)\n", c.MIMEType)
+			}
 		}
 	case "rejected":
 		fmt.Printf("%s: %s\n", outcome.Status, outcome.Error.Kind)

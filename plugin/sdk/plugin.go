@@ -68,7 +68,7 @@ func (p Plugin) settingsSchema() (json.RawMessage, error) {
 	case json.RawMessage:
 		return settings, nil
 	default:
-		schema, err := jsonschema.ForType(reflect.TypeOf(settings), nil)
+		schema, err := jsonschema.ForType(reflect.TypeOf(settings), encodings())
 		if err != nil {
 			return nil, fmt.Errorf("schema of the settings of %s: %w", p.Name, err)
 		}

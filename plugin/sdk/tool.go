@@ -160,11 +160,20 @@ func encoded[In, Out any](handler func(context.Context, Call, In) (Out, error)) 
 }
 
 func schemaFor[T any]() (json.RawMessage, error) {
-	schema, err := jsonschema.For[T](nil)
+	schema, err := jsonschema.For[T](encodings())
 	if err != nil {
 		return nil, fmt.Errorf("no schema can be derived: %w", err)
 	}
 	return json.Marshal(schema)
+}
+
+// encodings are the types whose JSON is not that of their kind.
+func encodings() *jsonschema.ForOptions {
+	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[[]byte]():          {Types: []string{"null", "string"}, ContentEncoding: "base64"},
+		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[json.Number]():     {Type: "number"},
+	}}
 }
 
 func checkObject[In any]() error {

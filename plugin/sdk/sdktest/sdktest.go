@@ -1,7 +1,7 @@
 // Package sdktest runs a plugin inside a test. The plugin is activated as a host
 // would do it, over real gRPC in this process: its tools are registered and
-// validated by the real registry, and the filesystem is the real engine on a
-// directory of the test's. Only the permission service is the test's own, so that
+// validated by the real registry, which bounds their outputs and holds them to their
+// effects, and the filesystem is the real engine on a directory of the test's. Only the permission service is the test's own, so that
 // a test decides what is refused.
 //
 //	func TestForecast(t *testing.T) {
@@ -31,6 +31,7 @@ import (
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
 	"github.com/toolhost/toolhost/tool/registry"
 )
 
@@ -45,7 +46,8 @@ type Options struct {
 	Settings json.RawMessage
 	// Grants are the services that the plugin gets; nil is all of them.
 	Grants []sdk.Service
-	// Permission answers what the plugin asserts; nil says yes. An error that is not
+	// Permission answers what the plugin asserts, and what its tools require or request
+	// in a preparation; nil says yes. An error that is not
 	// a [*sdk.Refusal] is made one of kind "denied", with the error's text as reason.
 	Permission func(r sdk.PermissionRequest) error
 	// Outside makes the plugin one that is not built in: the host then asks for each
@@ -95,6 +97,7 @@ func Activate(t testing.TB, p sdk.Plugin, o Options) (*Plugin, error) {
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
 	tools, err := registry.New(registry.Options{
 		Gate: func(registry.Caller) tool.Gate { return &gate{permission: o.Permission} }, Scope: life, Log: log,
+		Output: output.NewKeeper(output.KeeperOptions{Limits: output.DefaultLimits(), Store: output.NewStore(output.StoreOptions{Dir: t.TempDir()})}),
 	})
 	if err != nil {
 		return nil, err
@@ -198,9 +201,15 @@ func (p *Plugin) Call(name, input string) Outcome {
 // CallContext is Call with a context. The error is that of a call that was
 // interrupted.
 func (p *Plugin) CallContext(ctx context.Context, name, input string) (Outcome, error) {
+	return p.CallProgress(ctx, name, input, nil)
+}
+
+// CallProgress is CallContext with the progress that the tool reports, of which a
+// caller gets as much as a person can follow, in order.
+func (p *Plugin) CallProgress(ctx context.Context, name, input string, progress func(Progress)) (Outcome, error) {
 	s, err := p.registry.Capture().Call(ctx, registry.Request{
 		Identity: tool.Identity{Session: "session", Agent: "agent", Message: "message", Call: "call"},
-		Name:     name, Input: json.RawMessage(input),
+		Name:     name, Input: json.RawMessage(input), Progress: progress,
 	})
 	if err != nil {
 		return Outcome{}, err
@@ -213,6 +222,9 @@ func (p *Plugin) CallContext(ctx context.Context, name, input string) (Outcome, 
 	}
 	return Outcome{Settlement: s, Text: strings.Join(texts, "\n")}, nil
 }
+
+// Progress is one report of a running call.
+type Progress = tool.Progress
 
 // gate asks the test.
 type gate struct {
