@@ -45,7 +45,8 @@ type Output struct {
 	Quota int64
 }
 
-// OutputLimits are how much of one output a model sees.
+// OutputLimits are how much of one output a model sees. A value that was not loaded
+// may be zero, which stands for the defaults.
 type OutputLimits struct {
 	// MaxLines is 1 to 100,000 lines; by default 2,000.
 	MaxLines int

@@ -44,7 +44,7 @@ func embed(ctx context.Context) error {
 		return err
 	}
 	capture := location.Capture() // the tools of one request of a model
-	for _, definition := range capture.Definitions()[3:] {
+	for _, definition := range capture.Definitions()[5:] {
 		fmt.Println(definition.Name, "is", definition.ID)
 	}
 	settlement, err := capture.Call(ctx, registry.Request{

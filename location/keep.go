@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/instructions"
 	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
@@ -22,6 +23,9 @@ const hostOwner = "toolhost"
 // in a directory of its own: no Location's quota removes what is another's.
 func (l *Location) keeper() *output.Keeper {
 	cfg := l.config.Output
+	if cfg.OutputLimits == (config.OutputLimits{}) { // not from a file, which has no zeros
+		cfg.OutputLimits = config.OutputLimits(output.DefaultLimits())
+	}
 	perTool := make(map[string]output.Limits, len(cfg.Tools))
 	for id, limits := range cfg.Tools {
 		perTool[id] = output.Limits(limits)

@@ -48,6 +48,9 @@ type PluginStatus struct {
 	Tools []string `json:"tools,omitempty"`
 	// Refused are its tools that cannot be called, each with the reason.
 	Refused []string `json:"refused,omitempty"`
+	// Unavailable are its tools that say that they cannot be called now, each with the
+	// reason.
+	Unavailable []string `json:"unavailable,omitempty"`
 	// Since is when it entered its state.
 	Since time.Time `json:"since,omitzero"`
 }
@@ -161,15 +164,20 @@ func (p *plugin) close(ctx context.Context) error {
 
 // Plugins is the status of every configured plugin, by name.
 func (l *Location) Plugins() []PluginStatus {
-	tools := map[string][]string{}
-	for _, d := range l.registry.Capture().Definitions() {
+	tools, unavailable := map[string][]string{}, map[string][]string{}
+	capture := l.registry.Capture()
+	for _, d := range capture.Definitions() {
 		owner, _, _ := strings.Cut(d.ID, "/")
 		tools[owner] = append(tools[owner], d.Name)
+	}
+	for _, a := range capture.Unavailable() {
+		owner, _, _ := strings.Cut(a.ID, "/")
+		unavailable[owner] = append(unavailable[owner], a.Name+": "+a.Unavailable)
 	}
 	out := make([]PluginStatus, 0, len(l.plugins))
 	for _, p := range l.plugins {
 		s := p.status()
-		s.Tools = tools[s.Name]
+		s.Tools, s.Unavailable = tools[s.Name], unavailable[s.Name]
 		for _, x := range l.registry.Refusals(s.Name) {
 			s.Refused = append(s.Refused, x.Name+": "+x.Reason)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
 	"github.com/toolhost/toolhost/tool/registry"
 )
 
@@ -104,7 +105,7 @@ func openShipped(tb testing.TB) *shipped {
 		tb.Fatal(err)
 	}
 	s.engine = permission.New(policy(tb), permission.Nobody{})
-	if s.registry, err = registry.New(registry.Options{Gate: s.gate, Scope: s.life}); err != nil {
+	if s.registry, err = registry.New(registry.Options{Gate: s.gate, Scope: s.life, Output: roomy()}); err != nil {
 		tb.Fatal(err)
 	}
 	s.host = client.Host{
@@ -114,6 +115,11 @@ func openShipped(tb testing.TB) *shipped {
 		Log:        slog.New(slog.DiscardHandler),
 	}
 	return s
+}
+
+// roomy bounds by limits that 64 KiB fit in.
+func roomy() *output.Keeper {
+	return output.NewKeeper(output.KeeperOptions{Limits: output.Limits{MaxLines: 100_000, MaxBytes: 1 << 20}})
 }
 
 // policy has one rule, which allows what plugins ask for by their own names, and the defaults.
@@ -135,7 +141,7 @@ func policy(tb testing.TB) *permission.Policy {
 
 func (s *shipped) gate(caller registry.Caller) tool.Gate {
 	return s.engine.Gate(permission.Caller{
-		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin,
+		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin, Asking: caller.Asking,
 	})
 }
 
@@ -157,13 +163,13 @@ func (s *shipped) startOutside(tb testing.TB) *client.Incarnation {
 func (s *shipped) start(spec client.Spec) (*client.Incarnation, error) {
 	spec.Command, spec.Location, spec.Root = []string{self, pluginRole}, "here", s.root
 	host := s.host
-	host.Register = func(tools map[string]tool.Tool) (func(), []client.Refused) {
+	host.Register = func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
 		registration, report := s.registry.Register(registry.Owner{Name: spec.Name, Builtin: spec.Builtin}, tools)
 		var refused []client.Refused
 		for _, x := range report.Refused {
 			refused = append(refused, client.Refused{Name: x.Name, Reason: x.Reason})
 		}
-		return registration.Close, refused
+		return registration, refused
 	}
 	return client.Start(context.Background(), s.life, host, spec)
 }

@@ -29,7 +29,9 @@ func (e *entry) settle(result tool.Result) (tool.Settlement, error) {
 	if err != nil {
 		return tool.Settlement{}, e.invalid("content", err)
 	}
-	return tool.Settlement{Status: tool.Completed, Structured: structured, Content: content, Ran: true}, nil
+	return tool.Settlement{
+		Status: tool.Completed, Structured: structured, Content: content, Ran: true, Lost: max(0, result.Lost),
+	}, nil
 }
 
 func (e *entry) invalid(what string, err error) error {
