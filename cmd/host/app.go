@@ -82,7 +82,7 @@ the current directory is served with the built-in filesystem tools, which read.`
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
 	root.SetVersionTemplate("toolhost {{.Version}}\n")
-	root.AddCommand(a.toolsCommand(), a.callCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 
@@ -119,6 +119,7 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 	h, err := host.Open(ctx, cfg, host.Options{
 		Launcher: sandbox.Launcher{Path: self, Args: []string{launchCommand}},
 		Builtins: builtinCommands(),
+		State:    a.state,
 		Log:      log,
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +17,15 @@ import (
 // maxInput is the most bytes of input that are read from standard input.
 const maxInput = 16 << 20
 
+// callFlags are the flags of one call.
+type callFlags struct {
+	identityFlags
+	context bool
+}
+
 func (a *app) callCommand() *cobra.Command {
-	return &cobra.Command{
+	flags := &callFlags{}
+	command := &cobra.Command{
 		Use:   "call NAME [JSON|-]",
 		Short: "Call a tool and print its answer",
 		Long: `Call a tool of the Location and print its answer.
@@ -27,12 +33,19 @@ func (a *app) callCommand() *cobra.Command {
 The input is a JSON object; - reads it from standard input; without one it is {}.
 The answer is on standard output, everything else on standard error.
 
+Of a long answer the head and the tail are shown; the whole is kept, for the
+session to read with the tool output_read, and for you with toolhost outputs. A
+session that spans several commands has one name: --session. --context also shows
+the project's instructions (AGENTS.md) near what the call was about, each once per
+session.
+
 Exit status: 0 the tool answered, 1 the tool says that it failed, 2 usage or
 configuration, 3 rejected (unknown tool, invalid input, denied), 4 something
 broke, 130 interrupted.`,
 		Example: `  toolhost call grep '{"pattern": "func main", "include": "*.go"}'
   toolhost call read '{"path": "README.md", "limit": 20}'
-  echo '{"path": "."}' | toolhost call list - --json`,
+  echo '{"path": "."}' | toolhost call list - --json
+  toolhost call read '{"path": "cmd/main.go"}' --session review-7 --context`,
 		Args:              callArgs,
 		ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,10 +54,13 @@ broke, 130 interrupted.`,
 				return err
 			}
 			return a.withCapture(cmd.Context(), func(ctx context.Context, capture *registry.Capture) error {
-				return a.call(ctx, capture, args[0], input)
+				return a.call(ctx, capture, args[0], input, flags)
 			})
 		},
 	}
+	flags.register(command)
+	command.Flags().BoolVar(&flags.context, "context", false, "show the project's instructions near what the call is about")
+	return command
 }
 
 func callArgs(_ *cobra.Command, args []string) error {
@@ -76,21 +92,20 @@ func (a *app) input(args []string) (json.RawMessage, error) {
 }
 
 // call runs one call and prints how it ended.
-func (a *app) call(ctx context.Context, capture *registry.Capture, name string, input json.RawMessage) error {
+func (a *app) call(ctx context.Context, capture *registry.Capture, name string, input json.RawMessage, flags *callFlags) error {
+	identity, made := flags.identity()
+	whose := caller{identity.Session, identity.Agent, identity.Message, identity.Call, made}
 	settlement, err := capture.Call(ctx, registry.Request{
-		Identity: madeIdentity(), Name: name, Input: input, Deadline: a.timeout,
+		Identity: identity, Name: name, Input: input, Deadline: a.timeout, Instructions: flags.context,
 	})
 	if interruption, ok := errors.AsType[*tool.Interruption](err); ok {
-		return a.printInterruption(interruption)
+		return a.printInterruption(interruption, whose)
 	}
 	if err != nil {
 		return operational(err)
 	}
 	if a.json {
-		return a.printOutcome(outcome{
-			Status: settlement.Status, Structured: settlement.Structured, Content: settlement.Content,
-			Error: settlement.Error, Ran: settlement.Ran,
-		}, settled(settlement), settlement.Error)
+		return a.printOutcome(outcome{Settlement: settlement, Identity: whose}, settled(settlement), settlement.Error)
 	}
 	if settlement.Error == nil {
 		return a.printText(settlement)
@@ -98,28 +113,34 @@ func (a *app) call(ctx context.Context, capture *registry.Capture, name string, 
 	return &exitError{settled(settlement), describe(name, input, settlement.Error)}
 }
 
-// madeIdentity is the identity of a call that no runner makes: each command is a
-// session of its own.
-func madeIdentity() tool.Identity {
-	id := rand.Text()
-	return tool.Identity{Session: "cli-" + id, Agent: "cli", Message: "cli-" + id, Call: "cli-" + id, HostMade: true}
+// outcome is what --json prints of a call. Every key is always there.
+type outcome struct {
+	tool.Settlement
+	Structured   json.RawMessage    `json:"structured"`
+	Content      []tool.Content     `json:"content"`
+	Error        *tool.Error        `json:"error"`
+	Retained     []tool.Retained    `json:"retained"`
+	Lost         int64              `json:"lost"`
+	Instructions []tool.Instruction `json:"instructions"`
+	Identity     caller             `json:"identity"`
 }
 
-// outcome is what --json prints of a call.
-type outcome struct {
-	Status     tool.Status     `json:"status"`
-	Structured json.RawMessage `json:"structured"`
-	Content    []tool.Content  `json:"content"`
-	Error      *tool.Error     `json:"error"`
-	Ran        bool            `json:"ran"`
-	Retained   []string        `json:"retained"`
+// caller is for whom a call ran, and which parts of that were made here.
+type caller struct {
+	Session  string   `json:"session"`
+	Agent    string   `json:"agent"`
+	Message  string   `json:"message"`
+	Call     string   `json:"call"`
+	HostMade []string `json:"host_made"`
 }
 
 func (a *app) printOutcome(o outcome, status int, cause *tool.Error) error {
-	if o.Content == nil {
-		o.Content = []tool.Content{}
-	}
-	o.Retained = []string{}
+	s := o.Settlement
+	o.Structured, o.Error, o.Lost = s.Structured, s.Error, s.Lost
+	o.Content = append([]tool.Content{}, s.Content...)
+	o.Retained = append([]tool.Retained{}, s.Retained...)
+	o.Instructions = append([]tool.Instruction{}, s.Instructions...)
+	o.Identity.HostMade = append([]string{}, o.Identity.HostMade...)
 	if err := a.printJSON(o); err != nil {
 		return err
 	}
@@ -133,13 +154,14 @@ func (a *app) printOutcome(o outcome, status int, cause *tool.Error) error {
 	return exit
 }
 
-func (a *app) printInterruption(i *tool.Interruption) error {
+func (a *app) printInterruption(i *tool.Interruption, whose caller) error {
 	exit := &exitError{exitInterrupted, errors.New("interrupted")}
 	if !a.json {
 		return exit
 	}
 	e := &tool.Error{Kind: tool.KindCancelled, Message: "interrupted"}
-	if err := a.printOutcome(outcome{Status: tool.Interrupted, Error: e, Ran: i.Ran}, exitInterrupted, nil); err != nil {
+	interrupted := tool.Settlement{Status: tool.Interrupted, Error: e, Ran: i.Ran}
+	if err := a.printOutcome(outcome{Settlement: interrupted, Identity: whose}, exitInterrupted, nil); err != nil {
 		return err
 	}
 	return exit
@@ -147,27 +169,42 @@ func (a *app) printInterruption(i *tool.Interruption) error {
 
 // printText prints what a model would read; of what is no text, what it is.
 func (a *app) printText(s tool.Settlement) error {
+	var text strings.Builder
 	if len(s.Content) == 0 {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", s.Structured)
-		return err
+		fmt.Fprintf(&text, "%s\n", s.Structured)
 	}
 	for _, c := range s.Content {
-		text := c.Text
 		switch c.Type {
 		case tool.TextContent:
+			text.WriteString(c.Text)
 		case tool.ResourceLink:
-			text = fmt.Sprintf("[%s] %s", c.URI, c.Name)
+			fmt.Fprintf(&text, "[%s] %s", c.URI, c.Name)
 		default:
-			text = fmt.Sprintf("[%s, %s, %d bytes]", c.Type, c.MIMEType, len(c.Data))
+			fmt.Fprintf(&text, "[%s, %s, %d bytes]", c.Type, c.MIMEType, len(c.Data))
 		}
-		if !strings.HasSuffix(text, "\n") {
-			text += "\n"
-		}
-		if _, err := io.WriteString(a.stdout, text); err != nil {
-			return err
-		}
+		endLine(&text)
+	}
+	for _, i := range s.Instructions {
+		fmt.Fprintf(&text, "\n--- instructions of the project: %s ---\n%s", i.Path, i.Text)
+		endLine(&text)
+	}
+	if _, err := io.WriteString(a.stdout, text.String()); err != nil {
+		return err
+	}
+	for _, r := range s.Retained {
+		a.notice(fmt.Sprintf("the whole output (%d bytes) is kept: toolhost outputs show %s", r.Bytes, r.Handle))
+	}
+	if s.Lost > 0 {
+		a.notice(fmt.Sprintf("the tool itself dropped %d bytes, which nobody has", s.Lost))
 	}
 	return nil
+}
+
+// endLine ends the last line, if there is one that has not ended.
+func endLine(text *strings.Builder) {
+	if s := text.String(); s != "" && !strings.HasSuffix(s, "\n") {
+		text.WriteString("\n")
+	}
 }
 
 // describe puts an error of a call into a line for a person, with what an

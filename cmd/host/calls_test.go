@@ -31,6 +31,9 @@ func writer() sdk.Plugin {
 				}
 				return "written", nil
 			}, sdk.Write),
+			"build": sdk.New("Build", func(context.Context, sdk.Call, input) (string, error) {
+				return "built", nil
+			}, sdk.Unavailable("there is no compiler")),
 		})
 		return err
 	}}
@@ -102,5 +105,23 @@ permissions: [{action: writer/write, resource: "*", effect: allow}]
 	run(context.Background(), []string{"-C", dir, "calls"}, nil, &stdout, &stderr)
 	if !strings.Contains(stdout.String(), "outcome unknown") {
 		t.Errorf("got %s", &stdout)
+	}
+}
+
+// What says that it is unavailable is in no list, and check says why.
+func TestCheckSaysWhatIsUnavailable(t *testing.T) {
+	isolate(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := write(t, filepath.Join(dir, "toolhost.yaml"), fmt.Sprintf("plugins: {writer: {command: [%q, %s]}}\n", exe, writerCommand))
+	for command, want := range map[string]string{"check": "writer: tool unavailable: build: there is no compiler", "tools": "writer/write"} {
+		var stdout, stderr bytes.Buffer
+		status := run(context.Background(), []string{"-C", dir, "-c", file, command}, nil, &stdout, &stderr)
+		if got := stdout.String(); status != 0 || !strings.Contains(got, want) || command == "tools" && strings.Contains(got, "build") {
+			t.Errorf("%s: status %d, got\n%s%s", command, status, got, &stderr)
+		}
 	}
 }

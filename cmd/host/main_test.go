@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolhost/toolhost/plugin/sdk"
 )
 
 // TestMain makes the test binary the toolhost command too: the scripts run it,
@@ -14,6 +16,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == launchCommand || os.Args[1] == pluginCommand) {
 		main()
 		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == writerCommand {
+		sdk.Serve(writer())
 	}
 	testscript.Main(m, map[string]func(){"toolhost": main})
 }

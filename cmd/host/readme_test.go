@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/tool"
 )
 
 // The README is held against what it speaks of: its commands run, its
@@ -98,9 +99,18 @@ func TestReadmeNamesEverything(t *testing.T) {
 			t.Errorf("README.md does not name the command %s", command.Name())
 		}
 	}
-	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(root.PersistentFlags().FlagUsages(), -1) {
+	flags := root.PersistentFlags().FlagUsages()
+	for _, command := range root.Commands() {
+		flags += command.LocalNonPersistentFlags().FlagUsages()
+	}
+	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(flags, -1) {
 		if !strings.Contains(text, flag) {
 			t.Errorf("README.md does not name the flag %s", flag)
+		}
+	}
+	for _, kind := range tool.Kinds() {
+		if !strings.Contains(text, "`"+string(kind)+"`") {
+			t.Errorf("README.md does not name the kind of error %s", kind)
 		}
 	}
 }
