@@ -38,7 +38,7 @@
 //     bytes. Each ends with its line at the latest, so that an unfinished one hides
 //     nothing else;
 //   - other control characters, C1 among them, are left out;
-//   - bytes that are not UTF-8 are replaced by U+FFFD. Cutting never makes one.
+//   - bytes that are not UTF-8 are replaced by U+FFFD, each. Cutting never makes one.
 //
 // If that changed anything the raw text is kept, and the settlement names it.
 // Overwriting is followed in lines of up to 4 KiB; in a longer one a carriage return

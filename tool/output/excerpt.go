@@ -200,11 +200,7 @@ func unprintable(text []byte, in state) (shown []byte, n int, out state) {
 	case in != ground: // its end
 		return nil, size, ground
 	case r == utf8.RuneError && size == 1:
-		for n < len(text) && r == utf8.RuneError && size == 1 {
-			n++
-			r, size = utf8.DecodeRune(text[n:])
-		}
-		return []byte(string(utf8.RuneError)), n, ground
+		return []byte(string(utf8.RuneError)), size, ground
 	case r == 0x9b:
 		return nil, size, csi
 	case r == 0x90, r == 0x98, 0x9d <= r && r <= 0x9f:

@@ -180,8 +180,9 @@ func (w *writing) commit(o Origin, kind Kind, lost int64) (Meta, error) {
 	if w.raw > 0 && w.last != '\n' {
 		w.lines++
 	}
+	now := time.Now().UTC()
 	meta := Meta{
-		Handle: w.handle, Origin: o, At: time.Now().UTC(), Kind: kind,
+		Handle: w.handle, Origin: o, At: now, Expires: now.Add(w.store.retention), Kind: kind,
 		Bytes: w.raw, Lines: w.lines, Compressed: w.packed, Lost: lost,
 	}
 	end, err := trailer{meta, w.frames}.encode()

@@ -84,6 +84,8 @@ type Meta struct {
 	Origin
 	// At is when the output was kept.
 	At time.Time `json:"at"`
+	// Expires is when its keeper will remove it.
+	Expires time.Time `json:"expires"`
 	// Kind says what it is.
 	Kind Kind `json:"kind"`
 	// Bytes and Lines are the size of the output; a last line without its end counts.

@@ -23,7 +23,7 @@ type terminal struct {
 	show  func(text []byte, raw, rawLen int64) // receives what is shown, and where in the raw text it was
 	lines int64                                // ends of lines shown
 
-	raw     int64 // bytes received
+	raw     int64 // bytes decided
 	last    byte
 	altered bool // something other than the ends of lines is not shown as it came
 
@@ -109,29 +109,32 @@ func (t *terminal) plainPrefix(p []byte) int {
 		}
 	}
 	t.lines += int64(lines)
-	t.plain(p[:n])
+	t.plain(p[:n], lines > 0)
 	return n
 }
 
 // plain takes text without special bytes, whose lines are counted.
-func (t *terminal) plain(p []byte) {
+func (t *terminal) plain(p []byte, lines bool) {
 	if t.cursor < len(t.line.text) {
 		p = p[t.overwrite(p):]
 	}
 	if t.long {
-		line, rest := cutLine(p)
-		t.pass(line)
-		if !bytes.HasSuffix(line, []byte{'\n'}) {
+		end := bytes.IndexByte(p, '\n') + 1
+		if end == 0 {
+			t.pass(p)
 			return
 		}
-		t.startLine()
-		p = rest
-	}
-	if end := bytes.LastIndexByte(p, '\n') + 1; end > 0 {
-		t.showLine()
 		t.pass(p[:end])
 		t.startLine()
 		p = p[end:]
+	}
+	if lines {
+		if end := bytes.LastIndexByte(p, '\n') + 1; end > 0 {
+			t.showLine()
+			t.pass(p[:end])
+			t.startLine()
+			p = p[end:]
+		}
 	}
 	if len(p) == 0 {
 		return
@@ -145,14 +148,6 @@ func (t *terminal) plain(p []byte) {
 	t.line.add(p, t.raw, int64(len(p)))
 	t.cursor = len(t.line.text)
 	t.raw += int64(len(p))
-}
-
-// cutLine cuts text behind its first line, the end included.
-func cutLine(p []byte) (line, rest []byte) {
-	if i := bytes.IndexByte(p, '\n'); i >= 0 {
-		return p[:i+1], p[i+1:]
-	}
-	return p, nil
 }
 
 // pass shows text as it is.
@@ -310,18 +305,26 @@ func (t *terminal) overwrite(p []byte) int {
 		t.part = t.part[:0]
 	}
 	n := 0
-	for n < len(text) && text[n] != '\n' && (n < held || t.cursor < len(t.line.text)) {
+	for n < len(text) && text[n] != '\n' && t.cursor < len(t.line.text) {
 		if !utf8.FullRune(text[n:]) {
 			t.part = append(t.part, text[n:]...)
-			n = len(text)
 			break
 		}
 		_, size := utf8.DecodeRune(text[n:])
 		t.put(text[n : n+size])
 		n += size
 	}
-	t.raw += int64(n - held)
+	t.raw += int64(n)
 	t.setLine(len(t.line.text))
+	if len(t.part) > 0 {
+		return len(p)
+	}
+	if rest := held - n; rest > 0 { // it was no character, and the line is at its end
+		t.line.add(text[n:held], t.raw, int64(rest))
+		t.cursor = len(t.line.text)
+		t.raw += int64(rest)
+		return 0
+	}
 	return n - held
 }
 
@@ -340,10 +343,15 @@ func (t *terminal) put(char []byte) {
 
 // flushPart overwrites with a character that never became whole.
 func (t *terminal) flushPart() {
+	if len(t.part) == 0 {
+		return
+	}
 	for _, c := range t.part {
 		t.put([]byte{c})
 	}
+	t.raw += int64(len(t.part))
 	t.part = t.part[:0]
+	t.setLine(len(t.line.text))
 }
 
 // cellEnd is where the character that begins at i ends, with what is joined to it.

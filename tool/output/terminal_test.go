@@ -41,7 +41,7 @@ func TestCaseH11Controls(t *testing.T) {
 		{"a\u009b31mb\u009d0;t\ac\u0090q\u009cd\u0085e", "abcde"},
 		{"a\u009b31\u00e9b", "aéb"},
 		{"a\x00\x01\x08\x7fb\tc\v\f", "ab\tc"},
-		{"a\xff\xfeb\xe2\x82c", "a\ufffdb\ufffdc"},
+		{"a\xff\xfeb\xe2\x82c", "a\ufffd\ufffdb\ufffd\ufffdc"},
 		{"\xe2\x1b[m\x82\xac", "€"},
 	}
 	for _, tt := range tests {
@@ -96,7 +96,7 @@ func TestCaseH12CarriageReturn(t *testing.T) {
 		{"abc\x1b[2K\rX", "X"},
 		{"abc\x1b[2K", "abc"},
 		{"abc\rX\x1b[0K", "X"},
-		{"abc\r\xe2\x82X", "\ufffdX"},
+		{"abc\r\xe2\x82X", "\ufffd\ufffdX"},
 		{"abc\r\xe2", "\ufffdbc"},
 		{"a\rb\rc\rd", "d"},
 		{strings.Repeat("x", overwriteLimit) + "\ry", "y" + strings.Repeat("x", overwriteLimit-1)},
