@@ -1,11 +1,13 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -210,10 +212,11 @@ func (r *run) close() error {
 
 // Abandoned finds the calls that were left open by hosts that died, records that
 // their outcome is unknown, and returns them, the oldest first. Each is returned
-// once, whoever looks at the same time. It is for a host to call when it starts;
-// where there is no database yet, none is made. What could be found is returned
-// with the error. It also removes the records that are older than [CallRetention]
-// or beyond [MaxCalls].
+// once, whoever looks at the same time; what was found is returned also with an
+// error, and what was not is found by the next one who looks. It is for a host to
+// call when it starts; where there is no database yet, none is made. It also
+// removes the records that are older than [CallRetention] or beyond [MaxCalls].
+// ctx ends the looking.
 func (s *Store) Abandoned(ctx context.Context) ([]CallRecord, error) {
 	var records []CallRecord
 	err := s.ifExists(ctx, func(db *sql.DB) error {
@@ -235,6 +238,7 @@ func (s *Store) Abandoned(ctx context.Context) ([]CallRecord, error) {
 		errs = append(errs, sweepCalls(ctx, db, time.Now(), MaxCalls), sweepLocks(dir))
 		return errors.Join(errs...)
 	})
+	slices.SortFunc(records, func(a, b CallRecord) int { return cmp.Compare(a.ID, b.ID) })
 	return records, err
 }
 
@@ -263,11 +267,24 @@ func abandon(ctx context.Context, db *sql.DB, dir, id string) ([]CallRecord, err
 		return nil, err
 	}
 	if l != nil {
-		defer func() { _ = l.remove() }() // an empty file that the next start removes
+		defer func() { _ = l.remove() }() // an empty file, which the next start removes if this one cannot
 	}
-	rows, err := db.QueryContext(ctx, "UPDATE calls SET run = '', ended = ?, status = ? WHERE run = ? RETURNING "+callColumns,
+	// In a transaction, so that nothing is recorded as found that is not returned.
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	rows, err := tx.QueryContext(ctx, "UPDATE calls SET run = '', ended = ?, status = ? WHERE run = ? RETURNING "+callColumns,
 		time.Now().UnixMilli(), CallUnknown, id)
-	return scanCalls(rows, err)
+	records, err := scanCalls(rows, err)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.Commit(); err != nil {
+		return nil, err
+	}
+	return records, nil
 }
 
 // A CallFilter says which calls are wanted. The zero value wants the newest 100.

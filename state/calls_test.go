@@ -220,6 +220,40 @@ func TestLaw15KilledHost(t *testing.T) {
 	}
 }
 
+// TestLaw15CancelledLookLosesNothing: whenever a host that looks is stopped, each
+// call is returned once by one of those who look. Seen to fail without the
+// transaction.
+func TestLaw15CancelledLookLosesNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	const hosts, each = 20, 5
+	for i := range hosts {
+		c := s.OpenCalls()
+		for j := range each {
+			mustStart(t, c, fmt.Sprint(i*each+j))
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []CallRecord
+	for try := 1; len(all) < hosts*each && try < 10_000; try++ {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(try)*20*time.Microsecond)
+		found, err := s.Abandoned(ctx)
+		if err != nil && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		cancel()
+		all = append(all, found...)
+	}
+	if !slices.IsSortedFunc(all, func(a, b CallRecord) int { return int(a.ID - b.ID) }) {
+		t.Errorf("not in their order: %v", statuses(all))
+	}
+	slices.SortFunc(all, func(a, b CallRecord) int { return int(a.ID - b.ID) })
+	if n := len(slices.CompactFunc(slices.Clone(all), func(a, b CallRecord) bool { return a.ID == b.ID })); n != hosts*each || len(all) != n {
+		t.Errorf("got %d records of %d calls, want each of %d once", len(all), n, hosts*each)
+	}
+}
+
 // makeCalls starts and ends calls as fast as it can.
 func makeCalls(dir string) int {
 	s := New(Options{Dir: dir})
