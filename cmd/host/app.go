@@ -82,7 +82,7 @@ the current directory is served with the built-in filesystem tools, which read.`
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
 	root.SetVersionTemplate("toolhost {{.Version}}\n")
-	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.outputsCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 

@@ -260,7 +260,7 @@ func (t trailer) encode() ([]byte, error) {
 }
 
 // errDamaged says that a file is not what commit wrote.
-var errDamaged = errors.New("file is damaged; remove it: toolhost outputs prune")
+var errDamaged = errors.New("file is damaged; remove it by its handle: toolhost outputs prune HANDLE")
 
 // readTrailer reads the end of a file of that size, and where the frames begin.
 func readTrailer(file io.ReaderAt, size int64) (trailer, []int64, error) {

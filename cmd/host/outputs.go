@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhost/toolhost/host"
+	outputs "github.com/toolhost/toolhost/tool/output"
+)
+
+func (a *app) outputsCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "outputs",
+		Short: "List, print and remove the outputs that were too long to be shown whole",
+		Long: `What a model sees of a tool's output is bounded. The whole of what was cut is kept,
+for seven days unless the configuration says otherwise, in the user's own state:
+$XDG_STATE_HOME/toolhost/outputs or ~/.local/state/toolhost/outputs.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	command.AddCommand(a.outputsListCommand(), a.outputsShowCommand(), a.outputsPruneCommand())
+	return command
+}
+
+func (a *app) outputsListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "list",
+		Short:             "List the outputs that are kept, the newest first",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			kept, err := a.keptOutputs()
+			if err != nil {
+				return err
+			}
+			return a.printOutputs(kept)
+		},
+	}
+}
+
+func (a *app) outputsShowCommand() *cobra.Command {
+	var offset, limit byteCount
+	command := &cobra.Command{
+		Use:   "show HANDLE",
+		Short: "Print an output, as it came",
+		Long: `Print an output to standard output, as it came from the tool, control characters
+included; a terminal gets none. --offset and --limit count bytes.`,
+		Example: `  toolhost outputs show mzxw6ytboi2dqnzzgq3tmnrvgy | less
+  toolhost outputs show mzxw6ytboi2dqnzzgq3tmnrvgy --offset 500000 --limit 200`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeOutputs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit == 0 {
+				limit = math.MaxInt64
+			}
+			return a.showOutput(cmd.Context(), args[0], int64(offset), int64(limit))
+		},
+	}
+	command.Flags().Var(&offset, "offset", "the first byte")
+	command.Flags().Var(&limit, "limit", "the most bytes (default all)")
+	return command
+}
+
+func (a *app) outputsPruneCommand() *cobra.Command {
+	var all bool
+	command := &cobra.Command{
+		Use:   "prune [HANDLE...]",
+		Short: "Remove outputs: those that are over their time, all, or by handle",
+		Example: `  toolhost outputs prune
+  toolhost outputs prune --all
+  toolhost outputs prune mzxw6ytboi2dqnzzgq3tmnrvgy`,
+		ValidArgsFunction: a.completeOutputs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all && len(args) > 0 {
+				return errors.New("--all removes all outputs: name none beside it")
+			}
+			return a.pruneOutputs(cmd.Context(), args, all)
+		},
+	}
+	command.Flags().BoolVar(&all, "all", false, "remove all outputs")
+	return command
+}
+
+// outputStores are the stores of all Locations. They remove nothing by themselves:
+// what a Location's configuration says of time and quota is not known here.
+func (a *app) outputStores() ([]*outputs.Store, error) {
+	return a.outputStoresFor(math.MaxInt64)
+}
+
+// outputStoresFor are the same with another retention.
+func (a *app) outputStoresFor(retention time.Duration) ([]*outputs.Store, error) {
+	log, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := host.OutputsDir(a.state)
+	if err != nil {
+		return nil, operational(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, operational(err)
+	}
+	var stores []*outputs.Store
+	for _, entry := range entries {
+		if entry.IsDir() {
+			stores = append(stores, outputs.NewStore(outputs.StoreOptions{
+				Dir: filepath.Join(dir, entry.Name()), Retention: retention, Quota: math.MaxInt64, Log: log,
+			}))
+		}
+	}
+	return stores, nil
+}
+
+// keptOutputs describes all outputs, the newest first.
+func (a *app) keptOutputs() ([]outputs.Meta, error) {
+	stores, err := a.outputStores()
+	if err != nil {
+		return nil, err
+	}
+	kept := []outputs.Meta{}
+	for _, store := range stores {
+		list, err := store.List()
+		if err != nil {
+			return nil, operational(err)
+		}
+		kept = append(kept, list...)
+	}
+	slices.SortStableFunc(kept, func(x, y outputs.Meta) int { return y.At.Compare(x.At) })
+	return kept, nil
+}
+
+func (a *app) printOutputs(kept []outputs.Meta) error {
+	if a.json {
+		return a.printJSON(kept)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HANDLE\tKEPT\tEXPIRES\tBYTES\tLINES\tON DISK\tTOOL\tSESSION\tROOT")
+	for _, m := range kept {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", m.Handle, m.At.Local().Format(time.DateTime),
+			m.Expires.Local().Format(time.DateTime), m.Bytes, m.Lines, m.Compressed, cell(m.Tool), cell(m.Session), cell(m.Location))
+	}
+	return table.Flush()
+}
+
+// noOutput is the mistake of a handle that there is not.
+func noOutput(handle string) error {
+	return fmt.Errorf("there is no output %q; toolhost outputs list has those that there are", handle)
+}
+
+// showOutput prints a range of an output, in pieces.
+func (a *app) showOutput(ctx context.Context, handle string, offset, limit int64) error {
+	stores, err := a.outputStores()
+	if err != nil {
+		return err
+	}
+	for _, store := range stores {
+		kept, err := store.Open(handle)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return operational(err)
+		}
+		defer kept.Close()
+		if size := kept.Meta().Bytes; offset > size {
+			return fmt.Errorf("--offset %d is behind the end: the output has %d bytes", offset, size)
+		}
+		if err := a.copyOutput(ctx, io.NewSectionReader(kept, offset, limit)); err != nil {
+			return operational(err)
+		}
+		return nil
+	}
+	return noOutput(handle)
+}
+
+// copyOutput copies raw text to standard output, which takes whole characters.
+func (a *app) copyOutput(ctx context.Context, from io.Reader) error {
+	buffer := make([]byte, 256<<10)
+	held := 0 // bytes of a character that is not whole yet
+	for {
+		if ctx.Err() != nil {
+			return &exitError{exitInterrupted, errors.New("interrupted")}
+		}
+		n, err := io.ReadFull(from, buffer[held:])
+		text := buffer[:held+n]
+		if err == nil {
+			text = text[:len(text)-cutCharacter(text)]
+		}
+		if _, err := a.stdout.Write(text); err != nil {
+			return err
+		}
+		held = copy(buffer, buffer[len(text):held+n])
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// cutCharacter is how many bytes of a character stand at the end of a text that is
+// cut there.
+func cutCharacter(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
+			if utf8.FullRune(end) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// pruneOutputs removes outputs, and says how many.
+func (a *app) pruneOutputs(ctx context.Context, handles []string, all bool) error {
+	stores, err := a.outputStores()
+	if err != nil {
+		return err
+	}
+	removed := []string{}
+	switch {
+	case len(handles) > 0:
+		removed, err = removeOutputs(stores, handles)
+	case all:
+		removed, err = a.removeAllOutputs(ctx)
+	default:
+		removed, err = expiredOutputs(ctx, stores)
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Removed []string `json:"removed"`
+		}{removed})
+	}
+	_, err = fmt.Fprintf(a.stdout, "removed %d outputs\n", len(removed))
+	return err
+}
+
+func removeOutputs(stores []*outputs.Store, handles []string) ([]string, error) {
+	for _, handle := range handles {
+		found := false
+		for _, store := range stores {
+			err := store.Remove(handle)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, operational(err)
+			}
+			found = found || err == nil
+		}
+		if !found {
+			return nil, noOutput(handle)
+		}
+	}
+	return handles, nil
+}
+
+// removeAllOutputs removes what cannot be read any more as well.
+func (a *app) removeAllOutputs(ctx context.Context) ([]string, error) {
+	kept, err := a.keptOutputs()
+	if err != nil {
+		return nil, err
+	}
+	stores, err := a.outputStoresFor(time.Nanosecond)
+	if err != nil {
+		return nil, err
+	}
+	for _, store := range stores {
+		if err := store.Sweep(ctx); err != nil {
+			return nil, operational(err)
+		}
+	}
+	removed := []string{}
+	for _, m := range kept {
+		removed = append(removed, m.Handle)
+	}
+	return removed, nil
+}
+
+// expiredOutputs removes what is over its time, and what writers that are gone left.
+func expiredOutputs(ctx context.Context, stores []*outputs.Store) ([]string, error) {
+	removed := []string{}
+	for _, store := range stores {
+		list, err := store.List()
+		if err != nil {
+			return nil, operational(err)
+		}
+		for _, m := range list {
+			if time.Now().Before(m.Expires) {
+				continue
+			}
+			if err := store.Remove(m.Handle); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, operational(err)
+			}
+			removed = append(removed, m.Handle)
+		}
+		if err := store.Sweep(ctx); err != nil {
+			return nil, operational(err)
+		}
+	}
+	return removed, nil
+}
+
+func (a *app) completeOutputs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	kept, err := a.keptOutputs()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var handles []string
+	for _, m := range kept {
+		if !slices.Contains(args, m.Handle) {
+			handles = append(handles, cobra.CompletionWithDesc(m.Handle, fmt.Sprintf("%s, %d bytes", cell(m.Tool), m.Bytes)))
+		}
+	}
+	return handles, cobra.ShellCompDirectiveNoFileComp
+}
+
+// byteCount is a flag that counts bytes.
+type byteCount int64
+
+func (c *byteCount) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return errors.New("give a number of bytes, such as 4096")
+	}
+	*c = byteCount(n)
+	return nil
+}
+
+func (c *byteCount) String() string { return "" }
+func (c *byteCount) Type() string   { return "bytes" }
