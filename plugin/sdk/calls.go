@@ -22,7 +22,11 @@ func (s *server) Prepare(ctx context.Context, e wire.Execution) (wire.Preparatio
 	if !ok || t.prepare == nil {
 		return wire.Preparation{}, fmt.Errorf("%s: its registration was closed, or it does not prepare", e.Tool)
 	}
-	p, err := t.prepare(ctx, newCall(e, nil), e.Input)
+	var p Preparation[Result]
+	err = s.apart("preparation of "+e.Tool, func() (err error) {
+		p, err = t.prepare(ctx, newCall(e, nil), e.Input)
+		return err
+	})
 	if err != nil {
 		return wire.Preparation{}, err
 	}
@@ -75,6 +79,23 @@ func (s *server) Execute(ctx context.Context, e wire.Execution, progress func(to
 	result, err = t.run(ctx, newCall(e, running), e.Input)
 	result.Lost += running.end()
 	return result, err
+}
+
+// apart runs what the plugin's author wrote in a goroutine of its own, and waits for
+// it: one that ends its goroutine, as a failing test does, must not take the answer
+// with it.
+func (s *server) apart(name string, f func() error) error {
+	err := wire.ErrGoexit
+	ended := make(chan struct{})
+	if closed := s.life.Go(name, func(context.Context) error {
+		defer close(ended)
+		err = wire.Contain(f)
+		return nil
+	}); closed != nil {
+		return closed
+	}
+	<-ended
+	return err
 }
 
 // Discard releases a prepared action that will not be committed.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,6 +181,24 @@ func TestPreparationsThatCannotBe(t *testing.T) {
 	s := side(t, New("", func(context.Context, Call, nothing) (int, error) { return 0, nil }))
 	if _, err := s.Prepare(t.Context(), execution(1)); err == nil {
 		t.Error("a tool prepares that does not")
+	}
+}
+
+// However a preparation ends, the call does (law 13).
+//
+// Seen to fail: with prepare called without apart.
+func TestLaw13PreparationThatDoesNotReturn(t *testing.T) {
+	for name, end := range map[string]func(){"Goexit": runtime.Goexit, "panic": func() { panic("boom") }} {
+		s := side(t, NewPrepared("", func(context.Context, Call, nothing) (Preparation[int], error) {
+			end()
+			return Preparation[int]{}, nil
+		}, func(context.Context, Call, nothing) (int, error) { return 0, nil }))
+		if _, err := s.Prepare(t.Context(), execution(1)); err == nil || !strings.Contains(err.Error(), name) && !strings.Contains(err.Error(), "boom") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(s.live.all) > 0 {
+			t.Errorf("%s: the call is still live", name)
+		}
 	}
 }
 

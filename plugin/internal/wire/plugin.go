@@ -146,7 +146,7 @@ func (s *pluginServer) Drain(ctx context.Context, _ *pluginv1.DrainRequest) (*pl
 
 func (s *pluginServer) Prepare(ctx context.Context, r *pluginv1.PrepareRequest) (*pluginv1.PrepareResponse, error) {
 	var p Preparation
-	err := contain(func() (err error) {
+	err := Contain(func() (err error) {
 		p, err = s.plugin.Prepare(WithToken(ctx, r.GetToken()), Execution{
 			Executor: r.GetExecutor(), Action: r.GetAction(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
 			Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
@@ -157,7 +157,7 @@ func (s *pluginServer) Prepare(ctx context.Context, r *pluginv1.PrepareRequest) 
 }
 
 func (s *pluginServer) Discard(ctx context.Context, r *pluginv1.DiscardRequest) (*pluginv1.DiscardResponse, error) {
-	return &pluginv1.DiscardResponse{}, contain(func() error { return s.plugin.Discard(ctx, r.GetAction()) })
+	return &pluginv1.DiscardResponse{}, Contain(func() error { return s.plugin.Discard(ctx, r.GetAction()) })
 }
 
 func (s *pluginServer) Await(ctx context.Context, r *pluginv1.AwaitRequest) (*pluginv1.AwaitResponse, error) {
@@ -165,9 +165,26 @@ func (s *pluginServer) Await(ctx context.Context, r *pluginv1.AwaitRequest) (*pl
 }
 
 func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) error {
-	ctx := stream.Context()
-	var result tool.Result
-	err := contain(func() (err error) {
+	result, err := s.execute(stream.Context(), r, stream)
+	if stream.Context().Err() != nil {
+		return stream.Context().Err() // nobody reads an outcome
+	}
+	if err != nil {
+		return stream.Send(errorEvent(err))
+	}
+	return sendCompleted(stream, result)
+}
+
+// execute runs the handler. A panic in it is an error; one that ends its
+// goroutine, as a failing test does, ends the call as well.
+func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) (result tool.Result, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = stream.Send(errorEvent(ErrGoexit))
+		}
+	}()
+	err = Contain(func() (err error) {
 		result, err = s.plugin.Execute(WithToken(ctx, r.GetToken()), Execution{
 			Executor: r.GetExecutor(), Action: r.GetAction(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
 			Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
@@ -178,31 +195,22 @@ func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStr
 		}, outputTo{stream})
 		return err
 	})
-	if ctx.Err() != nil {
-		return ctx.Err() // nobody reads an outcome
-	}
-	if err != nil {
-		return stream.Send(errorEvent(err))
-	}
-	return sendCompleted(stream, result)
+	returned = true
+	return result, err
 }
 
-// contain runs what a plugin's author wrote, and waits for it. A panic in it is an
-// error; so is the end of its goroutine, as by a failing test.
-func contain(f func() error) error {
-	err := errors.New("the handler ended its goroutine (runtime.Goexit)")
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer func() {
-			if p := recover(); p != nil {
-				err = &RemoteError{Message: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()), Panicked: true}
-			}
-		}()
-		err = f()
+// ErrGoexit is the error of a handler that neither returned nor panicked.
+var ErrGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
+
+// Contain runs what the author of a plugin wrote. A panic in it is a
+// [*RemoteError].
+func Contain(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &RemoteError{Message: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()), Panicked: true}
+		}
 	}()
-	<-ended
-	return err
+	return f()
 }
 
 // outputTo sends output in pieces.

@@ -109,11 +109,11 @@ func preparationResponse(p Preparation, err error) *pluginv1.PrepareResponse {
 	if err == nil {
 		return &pluginv1.PrepareResponse{Outcome: &pluginv1.PrepareResponse_Preparation{Preparation: out}}
 	}
-	if failed, errored := outcomeOf(err); failed != nil {
+	failed, errored := outcomeOf(err)
+	if failed != nil {
 		return &pluginv1.PrepareResponse{Outcome: &pluginv1.PrepareResponse_Failed{Failed: failed}}
-	} else {
-		return &pluginv1.PrepareResponse{Outcome: &pluginv1.PrepareResponse_Errored{Errored: errored}}
 	}
+	return &pluginv1.PrepareResponse{Outcome: &pluginv1.PrepareResponse_Errored{Errored: errored}}
 }
 
 // preparationFromWire believes nothing that it can check. What is over a bound is

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -83,10 +82,6 @@ func TestPreparationCrossesTheLine(t *testing.T) {
 		"panic": {nil, func() { panic("boom") }, func(err error) bool {
 			remote, ok := errors.AsType[*RemoteError](err)
 			return ok && remote.Panicked
-		}},
-		"end of the goroutine": {nil, runtime.Goexit, func(err error) bool {
-			_, ok := errors.AsType[*RemoteError](err)
-			return ok
 		}},
 	} {
 		fake.err, fake.prepare = tt.err, tt.prepare
