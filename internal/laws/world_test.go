@@ -1,0 +1,515 @@
+package laws
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolhost/toolhost/instructions"
+	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/sandbox"
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/state"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+	Logf(format string, args ...any)
+	Failed() bool
+	Cleanup(func())
+}
+
+// settings is what differs between worlds.
+type settings struct {
+	hooks      registry.Hooks
+	rules      []rule // before the defaults, which ask about tools
+	limits     *output.Limits
+	outputs    func(dir string) string // the store's directory; nil for one that will be made
+	deadline   time.Duration
+	suspension time.Duration
+	grants     []service.Grant
+	unrecorded error // why no start can be recorded; nil for a journal that records
+}
+
+// rule is a rule of the policy, in words.
+type rule struct {
+	action, resource string
+	effect           permission.Effect
+}
+
+// A world is a Location's parts around one registry, as package location puts them together, over one transport.
+type world struct {
+	t    tester
+	over transport
+	settings
+	dir      string // where tools record, and tests put their files
+	root     string // of the Location
+	mark     string // stands in the environment of every process of the world
+	scope    *scope.Scope
+	runDir   string
+	files    *filesystem.FileSystem
+	engine   *permission.Engine
+	state    *state.Store
+	calls    *state.Calls
+	outputs  string // where whole outputs are kept
+	store    *output.Store
+	approver *approver
+	*registry.Registry
+
+	mu             sync.Mutex
+	contradictions []tool.Contradiction // under mu
+	log            strings.Builder      // under mu
+	lastCall       int                  // under mu
+}
+
+// newWorld makes a world in the directory, which is closed with the test. Nothing of it may be left then.
+func newWorld(t tester, over transport, dir string, s settings) *world {
+	t.Helper()
+	w := &world{
+		t: t, over: over, settings: s, dir: filepath.Join(dir, "deeds"), root: filepath.Join(dir, "root"), mark: "LAWS=" + rand.Text(),
+		scope: scope.New(context.Background(), "world"), approver: &approver{}, outputs: filepath.Join(dir, "outputs"),
+		state: state.New(state.Options{Dir: filepath.Join(dir, "state")}),
+	}
+	for _, dir := range []string{w.dir, w.root} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.outputs != nil {
+		w.outputs = s.outputs(dir)
+	}
+	t.Cleanup(w.end)
+	var err error
+	if w.runDir, err = client.OpenRunDir(w.scope); err != nil {
+		t.Fatal(err)
+	}
+	if w.files, err = filesystem.Open(w.root, filesystem.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.scope.Defer("files", func(context.Context) error { return w.files.Close() }); err != nil {
+		t.Fatal(err)
+	}
+	w.calls = w.state.OpenCalls()
+	w.engine = permission.New(w.policy(), w.approver)
+	w.store = output.NewStore(output.StoreOptions{Dir: w.outputs, Log: w.logger()})
+	limits := output.DefaultLimits()
+	if s.limits != nil {
+		limits = *s.limits
+	}
+	keeper := output.NewKeeper(output.KeeperOptions{Store: w.store, Location: w.root, Limits: limits})
+	finder := instructions.New(instructions.Options{
+		Files: w.files, Root: w.root, Names: []string{"AGENTS.md"},
+		Seen: func(ctx context.Context, session string, paths []string) ([]string, error) {
+			return w.state.Seen(ctx, w.root, session, paths)
+		},
+	})
+	if w.Registry, err = registry.New(registry.Options{
+		Gate: w.gate, Scope: w.scope, Deadline: s.deadline, Suspension: s.suspension, Output: keeper, Journal: w, Hooks: s.hooks,
+		Instructions: finder.For, Contradicted: w.contradicted, Log: w.logger(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, report := w.Register(registry.Owner{Name: "toolhost", Host: true}, keeper.Tools()); len(report.Refused) > 0 {
+		t.Fatalf("the host's own tools: %v", report.Refused)
+	}
+	return w
+}
+
+func (w *world) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Write takes a line of the log.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(line)
+}
+
+func (w *world) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+func (w *world) policy() *permission.Policy {
+	var list permission.List
+	for _, r := range w.rules {
+		action, err := permission.ParsePattern(r.action)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		resource, err := permission.ParsePattern(r.resource)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		list.Rules = append(list.Rules, permission.Rule{Action: action, Resource: resource, Effect: r.effect})
+	}
+	return &permission.Policy{Root: w.root, Lists: []permission.List{list}, Defaults: permission.Defaults()}
+}
+
+// gate makes a gate of one call.
+func (w *world) gate(c registry.Caller) tool.Gate {
+	return w.engine.Gate(permission.Caller{
+		Identity: c.Identity, Tool: c.Tool, Plugin: c.Plugin, Builtin: c.Builtin, Preparing: c.Preparing,
+		Effects: c.Effects, Irreversible: c.Irreversible, Review: c.Review, Asking: c.Asking,
+	})
+}
+
+func (w *world) contradicted(c tool.Contradiction) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.contradictions = append(w.contradictions, c)
+}
+
+// contradictionsSoFar are in the order in which they came.
+func (w *world) contradictionsSoFar() []tool.Contradiction {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]tool.Contradiction(nil), w.contradictions...)
+}
+
+// Start implements [registry.Journal] with the real journal.
+func (w *world) Start(ctx context.Context, start tool.Start) (func(tool.Status, tool.Kind), error) {
+	if w.unrecorded != nil {
+		return nil, w.unrecorded
+	}
+	id, err := w.calls.Start(ctx, w.root, start)
+	if err != nil {
+		return nil, err
+	}
+	return func(status tool.Status, kind tool.Kind) {
+		if err := w.calls.End(context.WithoutCancel(ctx), id, status, kind); err != nil {
+			w.t.Errorf("the end of a call was not recorded: %v", err)
+		}
+	}, nil
+}
+
+// journal is what was recorded, the oldest first, as "call status kind".
+func (w *world) journal() []string {
+	w.t.Helper()
+	records, err := w.state.CallRecords(context.Background(), state.CallFilter{Limit: 10_000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var lines []string
+	for i := len(records) - 1; i >= 0; i-- {
+		r := records[i]
+		lines = append(lines, strings.TrimSpace(fmt.Sprint(r.Identity.Call, " ", r.Status, " ", r.Kind)))
+	}
+	return lines
+}
+
+// end ends the world and looks for what is left of it.
+func (w *world) end() {
+	w.releaseAll()
+	if err := w.scope.Close(context.Background()); err != nil {
+		w.t.Errorf("close the world: %v", err)
+	}
+	if w.calls != nil {
+		if err := w.calls.Close(); err != nil {
+			w.t.Errorf("close the journal: %v", err)
+		}
+	}
+	if w.Registry != nil {
+		for _, line := range w.journal() {
+			if strings.Contains(line, string(state.CallRunning)) {
+				w.t.Errorf("a call was recorded as started and never ended: %s", line)
+			}
+		}
+		if left := w.names(); w.over != fake && len(left) > 0 {
+			w.t.Errorf("the tools %v are left", left)
+		}
+	}
+	if err := w.state.Close(); err != nil {
+		w.t.Errorf("close the state: %v", err)
+	}
+	if w.runDir != "" && exists(w.runDir) {
+		w.t.Errorf("the run directory %s is left", w.runDir)
+	}
+	for _, pid := range marked(w.mark) {
+		w.t.Errorf("process %d is left", pid)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if w.t.Failed() {
+		w.t.Logf("the log:\n%s", w.logged())
+	}
+}
+
+// marked lists the living processes that have the mark in their environment.
+func marked(mark string) []int {
+	var pids []int
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range names {
+		environ, err := os.ReadFile(name + "/environ") // empty for one that has ended
+		if err == nil && bytes.Contains(environ, []byte(mark)) {
+			pid, _ := strconv.Atoi(filepath.Base(name))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// release lets the call go that waits, and releaseAll all of them.
+func (w *world) release(call string) { w.touch("release " + call) }
+func (w *world) releaseAll()         { w.touch(overFile) }
+
+func (w *world) touch(name string) {
+	if err := os.WriteFile(filepath.Join(w.dir, name), nil, 0o600); err != nil {
+		w.t.Errorf("let a call go: %v", err)
+	}
+}
+
+// write writes a file of the Location.
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.root, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// deeds are what the tools did so far, in order; of one call if it is named.
+func (w *world) deeds(call string) []deed {
+	w.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(w.dir, deedsFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	var all []deed
+	for line := range bytes.Lines(raw) {
+		var d deed
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		if err := json.Unmarshal(line, &d); err != nil {
+			w.t.Fatal(err)
+		}
+		if call == "" || d.Call == call {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// did is what the call did so far, in words.
+func (w *world) did(call string) string {
+	w.t.Helper()
+	var what []string
+	for _, d := range w.deeds(call) {
+		what = append(what, d.What)
+	}
+	return strings.Join(what, ", ")
+}
+
+// await waits until the call has done it.
+func (w *world) await(call, what string) {
+	w.t.Helper()
+	eventually(w.t, call+": "+what, func() bool { return strings.Contains(w.did(call), what) })
+}
+
+// names are the effective names, but for the host's own tools.
+func (w *world) names() []string {
+	var names []string
+	for _, d := range w.definitions() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func (w *world) definitions() []tool.Definition {
+	var all []tool.Definition
+	for _, d := range w.Capture().Definitions() {
+		if !tool.Reserved(d.Name) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// request is a call of the name, under a call id of its own.
+func (w *world) request(name, input string) registry.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastCall++
+	return registry.Request{
+		Identity: tool.Identity{Session: "s", Agent: "a", Message: "m", Call: fmt.Sprint("c", w.lastCall)},
+		Name:     name, Input: json.RawMessage(input),
+	}
+}
+
+// ended is how a call ended: exactly one of both.
+type ended struct {
+	tool.Settlement
+	err  error
+	call string // its id
+}
+
+// call calls what is effective now, to its end.
+func (w *world) call(name string, o order) ended { return w.callRaw(name, o.String()) }
+
+func (w *world) callRaw(name, input string) ended {
+	return w.callIn(context.Background(), w.Capture(), w.request(name, input))
+}
+
+func (w *world) callIn(ctx context.Context, c *registry.Capture, r registry.Request) ended {
+	s, err := c.Call(ctx, r)
+	return ended{s, err, r.Identity.Call}
+}
+
+// A running call.
+type running struct {
+	call   string
+	cancel context.CancelCauseFunc
+	ended  <-chan ended
+}
+
+// begin begins a call of what is effective now.
+func (w *world) begin(r registry.Request) running {
+	return w.beginIn(w.Capture(), r)
+}
+
+func (w *world) beginIn(c *registry.Capture, r registry.Request) running {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan ended, 1)
+	go func() {
+		defer cancel(nil)
+		done <- w.callIn(ctx, c, r)
+	}()
+	return running{r.Identity.Call, cancel, done}
+}
+
+// wait waits for the end.
+func (r running) wait(t tester) ended {
+	t.Helper()
+	select {
+	case e := <-r.ended:
+		return e
+	case <-time.After(patience):
+		t.Fatalf("call %s does not end", r.call)
+		return ended{}
+	}
+}
+
+// String is the outcome in words: "completed: {…} [text …]", "rejected, denied, ran false: …", "interrupted, ran true: …".
+func (e ended) String() string {
+	if e.err != nil {
+		if i, ok := errors.AsType[*tool.Interruption](e.err); ok {
+			return fmt.Sprintf("interrupted, ran %t: %v", i.Ran, i.Cause)
+		}
+		if s, ok := errors.AsType[*tool.Suspension](e.err); ok {
+			return fmt.Sprintf("suspended, ran %t", s.Ran)
+		}
+		return "error: " + e.err.Error()
+	}
+	if e.Error != nil {
+		return fmt.Sprintf("%s, %s, ran %t: %s", e.Status, e.Error.Kind, e.Ran, e.Error.Message)
+	}
+	text := fmt.Sprintf("%s: %s", e.Status, e.Structured)
+	for _, c := range e.Content {
+		text += fmt.Sprintf(" [%s %s]", c.Type, cmp.Or(c.Text, c.URI, c.MIMEType))
+	}
+	return text
+}
+
+// cause is the whole story of an operational error.
+func (e ended) cause() string {
+	if e.Error == nil || e.Error.Cause == nil {
+		return ""
+	}
+	return e.Error.Cause.Error()
+}
+
+// text is all text of the content.
+func (e ended) text() string {
+	var all strings.Builder
+	for _, c := range e.Content {
+		all.WriteString(c.Text)
+	}
+	return all.String()
+}
+
+// want compares the outcome in words with what is wanted, which "…" ends early.
+func (w *world) want(got ended, want string) {
+	w.t.Helper()
+	text := got.String()
+	if stem, open := strings.CutSuffix(want, "…"); open && strings.HasPrefix(text, stem) || text == want {
+		return
+	}
+	w.t.Errorf("%s\n got %.600s\nwant %s\n(%.600s)", got.call, text, want, got.cause())
+}
+
+// approver answers what no rule does.
+type approver struct {
+	mu     sync.Mutex
+	answer func(context.Context, permission.Request) (permission.Reply, error) // under mu; nil says yes
+	asked  []permission.Request                                                // under mu
+}
+
+func (a *approver) Ask(ctx context.Context, r permission.Request) (permission.Reply, error) {
+	a.mu.Lock()
+	a.asked = append(a.asked, r)
+	answer := a.answer
+	a.mu.Unlock()
+	if answer == nil {
+		return permission.Reply{Granted: true}, nil
+	}
+	return answer(ctx, r)
+}
+
+func (a *approver) answers(f func(context.Context, permission.Request) (permission.Reply, error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answer = f
+}
+
+// waits makes every question wait for a reply, or for its end.
+func (a *approver) waits() chan<- permission.Reply {
+	replies := make(chan permission.Reply)
+	a.answers(func(ctx context.Context, _ permission.Request) (permission.Reply, error) {
+		select {
+		case r := <-replies:
+			return r, nil
+		case <-ctx.Done():
+			return permission.Reply{}, context.Cause(ctx)
+		}
+	})
+	return replies
+}
+
+// questions are what was asked so far, as "action resources".
+func (a *approver) questions() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []string
+	for _, r := range a.asked {
+		all = append(all, r.Action+" "+strings.Join(r.Resources, ","))
+	}
+	return all
+}
+
+func launcher() sandbox.Launcher {
+	return sandbox.Launcher{Path: "/proc/self/exe", Args: []string{reaperRole}}
+}
