@@ -21,17 +21,17 @@ func (f *Form) Number(n *document.Node) (int64, error) {
 		if value, ok = size(n.Text); !ok {
 			return 0, fmt.Errorf("a size is a number of bytes, or a text such as 500MB or 2GiB")
 		}
-	} else if value, ok = whole(n.Text); !ok {
-		return 0, fmt.Errorf("it is not a whole number")
+	} else {
+		value, ok = whole(n.Text)
 	}
-	if value.Cmp(big.NewInt(f.Min)) < 0 || value.Cmp(big.NewInt(f.Max)) > 0 {
-		return 0, fmt.Errorf("it must be between %d and %d", f.Min, f.Max)
+	if !ok || value.Cmp(big.NewInt(f.Min)) < 0 || value.Cmp(big.NewInt(f.Max)) > 0 {
+		return 0, fmt.Errorf("it must be a whole number between %d and %d", f.Min, f.Max)
 	}
 	return value.Int64(), nil
 }
 
-// whole is the value of a JSON number, if it is whole. Of one with many digits
-// or a large exponent no more is known than that it is far out of any bounds.
+// whole is the value of a JSON number, if it is whole. One with many digits or a
+// large exponent is not worked out: it is out of any bounds, or not whole.
 func whole(text string) (*big.Int, bool) {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
 	if power, err := strconv.Atoi(exponent); exponent != "" && (err != nil || power > 30 || power < -30) || len(mantissa) > 60 {
