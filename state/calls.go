@@ -88,16 +88,16 @@ func (c *Calls) Start(ctx context.Context, root string, start tool.Start) (CallI
 	}
 	var id int64
 	err := c.use(ctx, func(r *run) error {
+		if c.starts++; c.starts%sweepEvery == 0 {
+			if err := sweepCalls(context.WithoutCancel(ctx), r.db, time.Now(), MaxCalls); err != nil {
+				return err
+			}
+		}
 		i := start.Identity
 		result, err := r.start.Exec(r.id, root, i.Session, i.Agent, i.Message, i.Call, i.HostMade,
 			start.Tool, start.Effects.String(), at.UnixMilli(), CallRunning)
 		if err != nil {
 			return err
-		}
-		if c.starts++; c.starts%sweepEvery == 0 {
-			if err := sweepCalls(context.WithoutCancel(ctx), r.db, time.Now(), MaxCalls); err != nil {
-				return err
-			}
 		}
 		id, err = result.LastInsertId()
 		return err
