@@ -41,11 +41,8 @@ func (h *Host) useState(store *state.Store) error {
 // run again (law 15).
 func (h *Host) reportAbandoned(ctx context.Context, store *state.Store) {
 	abandoned, err := store.Abandoned(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			h.options.Log.Error("calls of an earlier host", slog.Any("error", err))
-		}
-		return
+	if err != nil && ctx.Err() == nil {
+		h.options.Log.Error("calls of an earlier host", slog.Any("error", err))
 	}
 	for _, call := range abandoned {
 		h.options.Log.Warn("outcome unknown: the host died during a call that could do more than read",
