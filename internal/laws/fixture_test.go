@@ -50,9 +50,27 @@ type order struct {
 	Size    int          `json:"size,omitempty"`
 	Times   int          `json:"times,omitempty"`
 	Result  *answer      `json:"result,omitempty"`
+	Pieces  []piece      `json:"pieces,omitempty"`
 	Prepare *preparation `json:"prepare,omitempty"`
 	Path    string       `json:"path,omitempty"`
 	Paths   []string     `json:"paths,omitempty"`
+}
+
+// A piece is a text, so many times.
+type piece struct {
+	Text  string `json:"text"`
+	Times int    `json:"times"`
+}
+
+// built is the text that the pieces make.
+func (o order) built() string {
+	var text strings.Builder
+	for _, p := range o.Pieces {
+		for range p.Times {
+			text.WriteString(p.Text)
+		}
+	}
+	return text.String()
 }
 
 // A preparation is what a tool that prepares is to answer.
@@ -198,6 +216,13 @@ func (b body) do(ctx context.Context, s spec, call tool.Call, o order) (tool.Res
 		return o.Result.result(), nil
 	case "text":
 		return said(strings.Repeat(o.Text, o.Size)), nil
+	case "build":
+		return tool.Result{Output: json.RawMessage("{}"), Content: []tool.Content{tool.Text(o.built())}}, nil
+	case "write":
+		_, err := call.Output.Write([]byte(o.built()))
+		return tool.Result{}, err
+	case "fail with it":
+		return tool.Result{}, &tool.Failure{Message: o.built()}
 	case "object":
 		return tool.Result{Output: quoted(map[string]string{"value": strings.Repeat("v", o.Size)})}, nil
 	case "object beside text":
