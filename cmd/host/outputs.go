@@ -161,30 +161,38 @@ func noOutput(handle string) error {
 	return fmt.Errorf("there is no output %q; toolhost outputs list has those that there are", handle)
 }
 
-// showOutput prints a range of an output, in pieces.
-func (a *app) showOutput(ctx context.Context, handle string, offset, limit int64) error {
+// openOutput opens an output of any Location.
+func (a *app) openOutput(handle string) (*outputs.Kept, error) {
 	stores, err := a.outputStores()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, store := range stores {
 		kept, err := store.Open(handle)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		switch {
+		case err == nil:
+			return kept, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, operational(err)
 		}
-		if err != nil {
-			return operational(err)
-		}
-		defer kept.Close()
-		if size := kept.Meta().Bytes; offset > size {
-			return fmt.Errorf("--offset %d is behind the end: the output has %d bytes", offset, size)
-		}
-		if err := a.copyOutput(ctx, io.NewSectionReader(kept, offset, limit)); err != nil {
-			return operational(err)
-		}
-		return nil
 	}
-	return noOutput(handle)
+	return nil, noOutput(handle)
+}
+
+// showOutput prints a range of an output, in pieces.
+func (a *app) showOutput(ctx context.Context, handle string, offset, limit int64) error {
+	kept, err := a.openOutput(handle)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = kept.Close() }() // it is only read
+	if size := kept.Meta().Bytes; offset > size {
+		return fmt.Errorf("--offset %d is behind the end: the output has %d bytes", offset, size)
+	}
+	if err := a.copyOutput(ctx, io.NewSectionReader(kept, offset, limit)); err != nil {
+		return operational(err)
+	}
+	return nil
 }
 
 // copyOutput copies raw text to standard output, which takes whole characters.
@@ -233,7 +241,7 @@ func (a *app) pruneOutputs(ctx context.Context, handles []string, all bool) erro
 	if err != nil {
 		return err
 	}
-	removed := []string{}
+	var removed []string
 	switch {
 	case len(handles) > 0:
 		removed, err = removeOutputs(stores, handles)

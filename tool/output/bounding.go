@@ -213,6 +213,9 @@ func (b *Bounding) completed(s *tool.Settlement) error {
 	if b.shown == nil && len(texts) == 0 {
 		return nil
 	}
+	if b.shown == nil && plainly(texts, b.limits) && len(content) <= MaxBlocks {
+		return nil
+	}
 	text, changed, err := b.text(texts, KindText, s)
 	switch {
 	case err != nil:
@@ -401,6 +404,25 @@ func joined(content []tool.Content) string {
 // fits reports whether the text is within the limits.
 func fits(text []byte, limits Limits) bool {
 	return len(text) <= limits.MaxBytes && linesFromStart(text, limits.MaxLines) == len(text)
+}
+
+// plainly reports whether texts are so plain and short that nothing needs to be
+// measured. It is the common case.
+func plainly(texts []string, limits Limits) bool {
+	size, lines := 0, 0
+	for _, text := range texts {
+		size += len(text) + 1
+		lines += strings.Count(text, "\n") + 1
+	}
+	if size > limits.MaxBytes || lines > limits.MaxLines {
+		return false
+	}
+	for _, text := range texts {
+		if firstUnprintable(bytesOf(text)) < len(text) {
+			return false
+		}
+	}
+	return true
 }
 
 // bytesOf is the text's memory, which is not to be written to.

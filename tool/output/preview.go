@@ -165,7 +165,7 @@ func (m mark) text(from, to, lines int64) string {
 	if m.lost > 0 {
 		fmt.Fprintf(&text, " The tool itself dropped %d more, which nobody has.", m.lost)
 	}
-	fmt.Fprintf(&text, ` To read on: output_read {"handle": "%s", "offset": %d}; to search: output_search {"handle": "%s", "pattern": "…"}]`, m.handle, from, m.handle)
+	fmt.Fprintf(&text, ` To read on: output_read {"handle": %q, "offset": %d}; to search: output_search {"handle": %q, "pattern": "…"}]`, m.handle, from, m.handle)
 	return text.String()
 }
 

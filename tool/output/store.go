@@ -167,19 +167,14 @@ func (s *Store) Sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		path := filepath.Join(s.dir, e.name)
-		remove, reason := os.Remove, ""
-		switch {
-		case strings.HasSuffix(e.name, temporary):
+		remove, reason := os.Remove, s.reason(e, total)
+		if strings.HasSuffix(e.name, temporary) {
 			remove, reason = removeAbandoned, "abandoned"
-		case time.Since(e.at) > s.retention:
-			reason = "expired"
-		case total > s.quota:
-			reason = "over the quota"
-		default:
+		}
+		if reason == "" {
 			continue
 		}
-		err := remove(path)
+		err := remove(filepath.Join(s.dir, e.name))
 		switch {
 		case err == nil:
 			s.log.Debug("retained output removed", "file", e.name, "reason", reason)
@@ -232,6 +227,17 @@ func (s *Store) entries() ([]entry, error) {
 	}
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
 	return list, nil
+}
+
+// reason is why a whole output has to go, or empty.
+func (s *Store) reason(e entry, total int64) string {
+	switch {
+	case time.Since(e.at) > s.retention:
+		return "expired"
+	case total > s.quota:
+		return "over the quota"
+	}
+	return ""
 }
 
 // errInUse says that the writer of a half written file lives.

@@ -319,11 +319,15 @@ func (t *terminal) overwrite(p []byte) int {
 	if len(t.part) > 0 {
 		return len(p)
 	}
-	if rest := held - n; rest > 0 { // it was no character, and the line is at its end
-		t.line.add(text[n:held], t.raw, int64(rest))
+	if n < held { // it was no character, and the line is at its end
+		t.line.add(text[n:held], t.raw, int64(held-n))
 		t.cursor = len(t.line.text)
-		t.raw += int64(rest)
-		return 0
+		t.raw += int64(held - n)
+		n = held
+	}
+	if len(t.line.text) > utf8.UTFMax*overwriteLimit { // joined to without end
+		t.showLine()
+		t.long = true
 	}
 	return n - held
 }
@@ -336,9 +340,6 @@ func (t *terminal) put(char []byte) {
 	}
 	t.line.text = slices.Replace(line, t.cursor, end, char...)
 	t.cursor += len(char)
-	if len(t.line.text) > 2*overwriteLimit { // joined to without end
-		t.cursor = len(t.line.text)
-	}
 }
 
 // flushPart overwrites with a character that never became whole.

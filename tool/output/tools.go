@@ -64,7 +64,7 @@ func (k *Keeper) read(ctx context.Context, call tool.Call) (tool.Result, error) 
 	if err != nil {
 		return tool.Result{}, err
 	}
-	defer kept.Close()
+	defer func() { _ = kept.Close() }() // it is only read
 	p := page{Handle: in.Handle, Offset: int64(in.Offset), Size: kept.meta.Bytes}
 	if p.Offset > p.Size {
 		return tool.Result{}, &tool.Failure{Message: fmt.Sprintf("offset %d is behind the end: the output has %d bytes", p.Offset, p.Size)}
@@ -92,7 +92,7 @@ func (k *Keeper) read(ctx context.Context, call tool.Call) (tool.Result, error) 
 	note := fmt.Sprintf("[bytes %d to %d of %d; this is the end]", p.Offset, next, p.Size)
 	if !p.End {
 		p.NextOffset = &next
-		note = fmt.Sprintf(`[bytes %d to %d of %d; to read on: output_read {"handle": "%s", "offset": %d}]`, p.Offset, next, p.Size, in.Handle, next)
+		note = fmt.Sprintf(`[bytes %d to %d of %d; to read on: output_read {"handle": %q, "offset": %d}]`, p.Offset, next, p.Size, in.Handle, next)
 	}
 	if noted {
 		if text != "" && !strings.HasSuffix(text, "\n") {
@@ -271,7 +271,7 @@ func (k *Keeper) search(ctx context.Context, call tool.Call) (tool.Result, error
 	if err != nil {
 		return tool.Result{}, err
 	}
-	defer kept.Close()
+	defer func() { _ = kept.Close() }() // it is only read
 	s := searching{pattern: pattern, most: defaultMatches, limits: k.limits(call.Tool)}
 	if in.Limit > 0 {
 		s.most = int(in.Limit)

@@ -204,10 +204,10 @@ func TestSearch(t *testing.T) {
 		fmt.Fprintf(&raw, "line %d %s\r\n", i+1, strings.Repeat("-", i%500))
 	}
 	giant := raw.Len()
-	raw.WriteString(strings.Repeat("y", 3<<20))
+	raw.WriteString(strings.Repeat("y", 1<<20))
 	text := []byte(raw.String())
 	var needles []int
-	for _, at := range []int{100, searchPiece - 3, searchPiece + 1000, 2*searchPiece - searchOverlap - 3, 1<<20 - 3, 3<<20 - 6} {
+	for _, at := range []int{100, searchPiece - 3, searchPiece + 1000, 2*searchPiece - searchOverlap - 3, 700_000, 1<<20 - 6} {
 		copy(text[giant+at:], "needle")
 		needles = append(needles, giant+at)
 	}
