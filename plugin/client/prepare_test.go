@@ -148,8 +148,7 @@ func TestLaw23WhatACallMayDo(t *testing.T) {
 // Either the executor runs, or the action that was prepared in its place; that one
 // at most once, however many try, and never after it was discarded (laws 1, 15, 26).
 //
-// Seen to fail: with used looked at and not swapped in commit; without it in
-// discard; with the executor run for an action in the SDK.
+// Seen to fail: with the executor run for an action in the SDK.
 func TestLaw26OneShot(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *preparing) {
@@ -187,6 +186,43 @@ func TestLaw26OneShot(t *testing.T) {
 			t.Errorf("events = %s, want %s; committed %d times", got, want, committed)
 		}
 	})
+}
+
+// The host holds to that whatever the plugin does: a plugin that would do it again is
+// not asked to.
+//
+// Seen to fail: with used looked at and not swapped in commit; without it in
+// discard.
+func TestLaw26OneShotOfAnyPlugin(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	i := b.start("raw-calls")
+	b.mu.Lock()
+	prepare := b.tools["prepares"].Prepare
+	b.mu.Unlock()
+	call := tool.Call{Identity: someone, Tool: "raw/prepares", Input: []byte(`"action"`)}
+	var actions []*tool.Action
+	for range 2 {
+		p, err := prepare(t.Context(), call)
+		if err != nil || p.Action == nil || p.Action.Review != "r" {
+			t.Fatalf("prepared %+v, %v", p, err)
+		}
+		actions = append(actions, p.Action)
+	}
+	if r, err := actions[0].Commit(t.Context(), call); err != nil || string(r.Output) != `""` {
+		t.Errorf("committed with the input %s, %v: the plugin has it", r.Output, err)
+	}
+	actions[1].Discard(t.Context())
+	for _, a := range actions {
+		_, err := a.Commit(t.Context(), call)
+		wantIn(t, wantKind(t, tool.KindInternal, err), "was committed or discarded before")
+		a.Discard(t.Context())
+	}
+	b.close(i)
+	log := b.logged()
+	if commits, discards := strings.Count(log, "commits"), strings.Count(log, "discards action"); commits != 1 || discards != 1 {
+		t.Errorf("committed %d times and discarded %d times, want once each", commits, discards)
+	}
 }
 
 // An action is for the call that was prepared. For any other it is refused, and

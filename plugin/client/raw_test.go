@@ -218,6 +218,12 @@ func dialWithout() string {
 
 // Execute does what the input says.
 func (s *rawServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) error {
+	if r.GetAction() != 0 {
+		_, _ = os.NewFile(2, "stderr").WriteString("commits\n")
+		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{
+			Completed: &pluginv1.Completed{Output: fmt.Appendf(nil, "%q", r.GetInput())},
+		}})
+	}
 	s.mu.Lock()
 	s.tokens = append(s.tokens, r.GetToken())
 	conn, tokens := s.conn, s.tokens
@@ -322,6 +328,8 @@ func (s *rawServer) Prepare(_ context.Context, r *pluginv1.PrepareRequest) (*plu
 		}
 	case "targets":
 		p.Targets = make([][]byte, wire.MaxTargets+1)
+	case "action":
+		p.Action = &pluginv1.PreparedAction{Review: "r"}
 	case "status":
 		return nil, status.Error(codes.FailedPrecondition, "no\x1b[2J idea")
 	}
