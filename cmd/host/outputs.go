@@ -189,10 +189,11 @@ func (a *app) showOutput(ctx context.Context, handle string, offset, limit int64
 	if size := kept.Meta().Bytes; offset > size {
 		return fmt.Errorf("--offset %d is behind the end: the output has %d bytes", offset, size)
 	}
-	if err := a.copyOutput(ctx, io.NewSectionReader(kept, offset, limit)); err != nil {
+	err = a.copyOutput(ctx, io.NewSectionReader(kept, offset, limit))
+	if err != nil && ctx.Err() == nil {
 		return operational(err)
 	}
-	return nil
+	return err
 }
 
 // copyOutput copies raw text to standard output, which takes whole characters.
@@ -201,7 +202,7 @@ func (a *app) copyOutput(ctx context.Context, from io.Reader) error {
 	held := 0 // bytes of a character that is not whole yet
 	for {
 		if ctx.Err() != nil {
-			return &exitError{exitInterrupted, errors.New("interrupted")}
+			return errors.New("interrupted")
 		}
 		n, err := io.ReadFull(from, buffer[held:])
 		text := buffer[:held+n]

@@ -21,7 +21,7 @@ func shown(raw string, size int) string {
 }
 
 // Seen to fail: without the private parameters of CSI, with BEL as the only end of
-// OSC, and with C1 left out.
+// OSC, and with C1 let through.
 func TestCaseH11Controls(t *testing.T) {
 	tests := []struct{ raw, want string }{
 		{"\x1b[31mred\x1b[0m \x1b[2K\x1b[A\x1b[?25l\x1b]8;;http://x\x1b\\l\x1b]0;t\a \x1bP1q\x1b\\ end", "red l  end"},
