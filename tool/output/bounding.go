@@ -1,6 +1,7 @@
 package output
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -194,7 +195,7 @@ func (b *Bounding) completed(s *tool.Settlement) error {
 	if b.shown == nil && len(s.Content) == 0 {
 		return b.structured(s)
 	}
-	if len(s.Structured) > MaxStructured {
+	if len(s.Structured) > MaxStructured && !mirrored(s) {
 		return tooLarge("structured value has %d bytes beside content: at most %d", len(s.Structured), MaxStructured)
 	}
 	content := s.Content
@@ -217,9 +218,13 @@ func (b *Bounding) completed(s *tool.Settlement) error {
 		return nil
 	}
 	text, changed, err := b.text(texts, KindText, s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if changed && !fits(s.Structured, b.limits) && mirrored(s) {
+		s.Structured = nil
+	}
+	switch {
 	case changed:
 		s.Content = replaceText(content, text)
 	case len(content) > MaxBlocks:
@@ -228,6 +233,17 @@ func (b *Bounding) completed(s *tool.Settlement) error {
 		s.Content = content
 	}
 	return nil
+}
+
+// mirrored reports whether the content is no more than the structured value given as
+// text, as it is for an output that is a string (law 16). It has no content of its
+// own then.
+func mirrored(s *tool.Settlement) bool {
+	if len(s.Content) != 1 || s.Content[0].Type != tool.TextContent || len(s.Structured) < len(s.Content[0].Text)+2 || s.Structured[0] != '"' {
+		return false
+	}
+	var text string
+	return json.Unmarshal(s.Structured, &text) == nil && text == s.Content[0].Text
 }
 
 // structured bounds a structured value that has no content beside it.

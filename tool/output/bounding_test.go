@@ -348,8 +348,8 @@ func TestCaseH03HeadAndTail(t *testing.T) {
 	}
 }
 
-// Seen to fail: with the structured value kept beside its preview, and without the
-// ceiling.
+// Seen to fail: with the structured value kept beside its preview, without the
+// ceiling, and with a string taken for content of its own.
 func TestCaseH09StructuredValue(t *testing.T) {
 	k := newKeeper(t, DefaultLimits())
 	large := json.RawMessage(`{"a":"` + strings.Repeat("x", 5<<20) + `"}`)
@@ -375,6 +375,18 @@ func TestCaseH09StructuredValue(t *testing.T) {
 	withContent.Structured = json.RawMessage(`"` + strings.Repeat("x", MaxStructured-2) + `"`)
 	if s := bounded(t, k, withContent); len(s.Structured) != MaxStructured || onlyText(t, s) != "a" {
 		t.Error("a structured value within the ceiling is not kept as it is")
+	}
+	// A string that is also given as text is no content of its own.
+	words := strings.Repeat("word \"quoted\"\n", 200_000)
+	mirror := texts(words)
+	mirror.Structured, _ = json.Marshal(words)
+	if s := bounded(t, k, mirror); s.Structured != nil || kept(t, k, s) != words {
+		t.Errorf("a string became %d bytes beside its preview", len(s.Structured))
+	}
+	mirror = texts(words, "more")
+	mirror.Structured, _ = json.Marshal(words)
+	if err := k.Begin(testOrigin()).Bound(&mirror); kindOf(err) != tool.KindTooLarge {
+		t.Errorf("a string beside other content: %v", err)
 	}
 	small := json.RawMessage(`{"a":1}`)
 	if s := bounded(t, k, tool.Settlement{Status: tool.Completed, Structured: small}); string(s.Structured) != string(small) || s.Content != nil {

@@ -20,7 +20,9 @@
 // Without content and without streamed text the structured value is measured, as
 // the bytes of its JSON. Over the limits it becomes absent, and a preview of the
 // JSON is the content. So a client that checks the schema of a tool's output meets
-// a value that is whole or none.
+// a value that is whole or none. The same holds of a value that is a string where
+// the content is no more than that string: it is cut as text, and over the limits the
+// value is absent.
 //
 // A failure's message is text like any other. What a call had streamed before it
 // failed stands before the message.
