@@ -62,7 +62,7 @@ func TestLaw11InvalidValues(t *testing.T) {
 // The four ids are exactly those of the runner; an incomplete identity is refused before anything happens.
 func TestLaw12DurableIdentity(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
-		w.peer("a").register(map[string]spec{"x": {}, "prepares": {Prepares: true}})
+		w.peer("a").register(map[string]spec{"x": {}, "prepares": {Prepares: true}, "reads": {Effects: uint16(tool.Read)}})
 		whole := tool.Identity{Session: "sess\u00efon/1", Agent: "agent 7", Message: "msg_01", Call: "call:\u2603"}
 		hostMade := whole
 		hostMade.HostMade = true
@@ -86,7 +86,7 @@ func TestLaw12DurableIdentity(t *testing.T) {
 				*part = strings.Repeat("x", tool.MaxID+1)
 			}
 			before := len(w.deeds(""))
-			r := w.request("x", "")
+			r := w.request("reads", "") // of which the journal, which refuses it too, does not hear
 			r.Identity = id
 			w.want(w.callIn(context.Background(), w.Capture(), r), "error, internal, ran false: …")
 			if len(w.deeds("")) != before {
