@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,11 +36,11 @@ func execution(action uint64) wire.Execution {
 type nothing = struct{}
 
 // kept makes a tool whose actions are counted.
-func kept(committed, discarded *int) Tool {
+func kept(committed, discarded *atomic.Int64) Tool {
 	return NewPrepared("", func(context.Context, Call, nothing) (Preparation[int], error) {
 		return Preparation[int]{
-			Commit:  func(context.Context, Call) (int, error) { *committed++; return *committed, nil },
-			Discard: func() { *discarded++ },
+			Commit:  func(context.Context, Call) (int, error) { return int(committed.Add(1)), nil },
+			Discard: func() { discarded.Add(1) },
 		}, nil
 	}, func(context.Context, Call, nothing) (int, error) { return 0, errors.New("not prepared") })
 }
@@ -107,39 +108,39 @@ func TestLaw14Await(t *testing.T) {
 // Seen to fail: without the bound in add; without the timer.
 func TestLaw26ActionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		committed, discarded := 0, 0
+		var committed, discarded atomic.Int64
 		s := side(t, kept(&committed, &discarded))
 		for n := range uint64(maxActions) {
 			if _, err := s.Prepare(t.Context(), execution(n+1)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.Prepare(t.Context(), execution(5000)); err == nil || discarded != 1 {
-			t.Errorf("one action too many: %v, %d discarded", err, discarded)
+		if _, err := s.Prepare(t.Context(), execution(5000)); err == nil || discarded.Load() != 1 {
+			t.Errorf("one action too many: %v, %d discarded", err, discarded.Load())
 		}
-		if _, err := s.Execute(t.Context(), execution(7), nil, io.Discard); err != nil || committed != 1 {
+		if _, err := s.Execute(t.Context(), execution(7), nil, io.Discard); err != nil || committed.Load() != 1 {
 			t.Errorf("commit: %v", err)
 		}
-		if _, err := s.Prepare(t.Context(), execution(8)); err == nil || discarded != 2 {
-			t.Errorf("a number twice: %v, %d discarded", err, discarded)
+		if _, err := s.Prepare(t.Context(), execution(8)); err == nil || discarded.Load() != 2 {
+			t.Errorf("a number twice: %v, %d discarded", err, discarded.Load())
 		}
 		time.Sleep(actionLife)
 		synctest.Wait()
-		if len(s.actions.all) != 0 || discarded != 2+maxActions-1 {
-			t.Errorf("%d actions are left, %d were discarded", len(s.actions.all), discarded)
+		if len(s.actions.all) != 0 || discarded.Load() != 2+maxActions-1 {
+			t.Errorf("%d actions are left, %d were discarded", len(s.actions.all), discarded.Load())
 		}
 		if _, err := s.Execute(t.Context(), execution(9), nil, io.Discard); err == nil || !strings.Contains(err.Error(), "has expired") {
 			t.Errorf("an expired action: %v", err)
 		}
-		if committed != 1 {
-			t.Errorf("%d commits", committed)
+		if committed.Load() != 1 {
+			t.Errorf("%d commits", committed.Load())
 		}
 	})
 }
 
 // An action runs for the call that was prepared, whatever the host says (law 26).
 func TestLaw26ForTheSameCall(t *testing.T) {
-	committed, discarded := 0, 0
+	var committed, discarded atomic.Int64
 	s := side(t, kept(&committed, &discarded))
 	for n, change := range []func(*wire.Execution){
 		func(e *wire.Execution) { e.Executor = 2 },
@@ -155,8 +156,8 @@ func TestLaw26ForTheSameCall(t *testing.T) {
 			t.Errorf("change %d: %v", n, err)
 		}
 	}
-	if committed != 0 || discarded != 3 {
-		t.Errorf("%d committed, %d discarded", committed, discarded)
+	if committed.Load() != 0 || discarded.Load() != 3 {
+		t.Errorf("%d committed, %d discarded", committed.Load(), discarded.Load())
 	}
 }
 
