@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -268,6 +270,54 @@ func TestLaw16Projection(t *testing.T) {
 			t.Errorf("advertised %s, want the schema of the structured value", got)
 		}
 	})
+}
+
+// A projection of the SDK sees the decoded input and the output, and its panic is operational.
+func TestLaw16ProjectionOfTheSDK(t *testing.T) {
+	everyTransport(t, func(t *testing.T, w *world) {
+		if w.over == fake {
+			t.Skip("a fake is made without the SDK")
+		}
+		w.peer("a").offers(command{Typed: true})
+		w.want(w.callRaw("projected", `{"place":"Oslo"}`), `completed: {"mean":2} [text Oslo] [image image/png]`)
+		w.want(w.callRaw("whole", `{"place":"Oslo"}`), `completed: {"place":"Oslo","all":[1,2,3]}`)
+		e := w.callRaw("breaks", `{"place":"Oslo"}`)
+		w.want(e, "error, internal, ran true: the tool is unavailable")
+		if !strings.Contains(e.cause(), "in a projection") {
+			t.Errorf("the operator reads %s", e.cause())
+		}
+		for _, d := range w.definitions() {
+			if shown := string(d.Output); d.Name == "projected" && !strings.Contains(shown, "mean") {
+				t.Errorf("advertised %s, want the schema of the smaller value", shown)
+			}
+		}
+		w.want(w.callRaw("projected", `{"place":5}`), `rejected, invalid_input, …`)
+	})
+}
+
+// What a handler is given beside its input says whose call it is, and nothing else: no raw input, no service, no helper that
+// asserts permissions. A projection is given less.
+func TestInvocationContext(t *testing.T) {
+	t.Parallel()
+	var fields, methods []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[sdk.Call]()) {
+		if f.IsExported() {
+			fields = append(fields, f.Name)
+		}
+	}
+	for m := range reflect.TypeFor[sdk.Call]().Methods() {
+		methods = append(methods, m.Name)
+	}
+	if got, want := strings.Join(fields, " "), "SessionID Agent MessageID CallID HostMade Tool"; got != want {
+		t.Errorf("fields %s, want %s", got, want)
+	}
+	if got, want := strings.Join(methods, " "), "Lost Output Progress"; got != want {
+		t.Errorf("methods %s, want %s", got, want)
+	}
+	projects := reflect.TypeOf(sdk.NewProjected[struct{}, int, int]).In(2)
+	if got, want := projects.String(), "func(struct {}, int) (int, []tool.Content)"; got != want {
+		t.Errorf("a projection is %s, want %s", got, want)
+	}
 }
 
 // Before hooks run in order, each on the last one's input, and may reject; after hooks get the bounded settlement and the

@@ -238,6 +238,12 @@ func (b body) do(ctx context.Context, s spec, call tool.Call, o order) (tool.Res
 		return r, nil
 	case "stream":
 		return b.stream(call, o)
+	case "stream and wait":
+		if _, err := b.stream(call, o); err != nil {
+			return tool.Result{}, err
+		}
+		b.record("streamed", s, call, "")
+		return b.wait(ctx, s, call, o)
 	case "who":
 		return tool.Result{Output: quoted(call.Identity)}, nil
 	case "fail":
@@ -279,11 +285,16 @@ func (b body) do(ctx context.Context, s spec, call tool.Call, o order) (tool.Res
 	return tool.Result{}, nil
 }
 
-// stream writes lines of 64 bytes, Size bytes in all.
+// stream writes lines of 64 bytes, Size bytes in all: a line first, and then many at once.
 func (b body) stream(call tool.Call, o order) (tool.Result, error) {
-	piece := []byte(strings.Repeat(strings.Repeat("s", 63)+"\n", 1<<10))
+	line := strings.Repeat("s", 63) + "\n"
+	piece := []byte(line)
 	for left := o.Size; left > 0; left -= len(piece) {
-		if _, err := call.Output.Write(piece[:min(left, len(piece))]); err != nil {
+		if left < o.Size {
+			piece = []byte(strings.Repeat(line, 1<<10))
+		}
+		piece = piece[:min(left, len(piece))]
+		if _, err := call.Output.Write(piece); err != nil {
 			return tool.Result{}, err
 		}
 	}

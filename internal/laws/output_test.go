@@ -103,8 +103,13 @@ func TestLaw17Streamed(t *testing.T) {
 		if len(e.Retained) != 1 || e.Retained[0].Bytes != int64(size+len("THE END")) || e.Retained[0].Lines != int64(size/64+1) {
 			t.Errorf("kept %+v, want %d bytes", e.Retained, size+len("THE END"))
 		}
-		if left, err := filepath.Glob(filepath.Join(w.outputs, "*.tmp")); err != nil || len(left) > 0 {
-			t.Errorf("%v is left of the writing (%v)", left, err)
+		// Of what nobody will hear nothing is kept.
+		r := w.begin(w.request("x", order{Do: "stream and wait", Size: 4 << 20}.String()))
+		w.await(r.call, "streamed")
+		r.cancel(errors.New("enough"))
+		w.want(r.wait(t), "interrupted, ran true: enough")
+		if kept, err := filepath.Glob(filepath.Join(w.outputs, "*")); err != nil || len(kept) != 1 {
+			t.Errorf("%v is kept (%v), want the first call's alone", kept, err)
 		}
 	})
 }

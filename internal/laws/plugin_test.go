@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/toolhost/toolhost/plugin/sdk"
@@ -19,6 +20,7 @@ type command struct {
 	Register string          `json:"register,omitempty"` // the name of a registration to make
 	Tools    map[string]spec `json:"tools,omitempty"`    // of it
 	Many     int             `json:"many,omitempty"`     // so many more, t0000 and on
+	Typed    bool            `json:"typed,omitempty"`    // and those of typed
 	Close    string          `json:"close,omitempty"`    // the name of one to close
 }
 
@@ -96,12 +98,41 @@ func (c *controlled) control(ctx context.Context, _ sdk.Call, in command) ([]sdk
 	for name, s := range in.all() {
 		tools[name] = adapted(c.body.tool(s))
 	}
+	if in.Typed {
+		maps.Copy(tools, typed())
+	}
 	made, err := c.loc.Tools.Register(ctx, tools)
 	if err != nil {
 		return nil, err
 	}
 	c.made[in.Register] = made
 	return made.Refused(), nil
+}
+
+// measured is the output of the typed tools.
+type measured struct {
+	Place string `json:"place"`
+	All   []int  `json:"all"`
+}
+
+// typed are tools that are made of types, with projections.
+func typed() sdk.Tools {
+	type in struct {
+		Place string `json:"place"`
+	}
+	type mean struct {
+		Mean int `json:"mean"`
+	}
+	measure := func(_ context.Context, _ sdk.Call, in in) (measured, error) {
+		return measured{in.Place, []int{1, 2, 3}}, nil
+	}
+	return sdk.Tools{
+		"projected": sdk.NewProjected("A projection", measure, func(in in, out measured) (mean, []sdk.Content) {
+			return mean{2}, []sdk.Content{sdk.Text(in.Place), sdk.Image([]byte{1}, "image/png")}
+		}),
+		"breaks": sdk.NewProjected("A projection that panics", measure, func(in, measured) (mean, []sdk.Content) { panic("in a projection") }),
+		"whole":  sdk.New("No projection", measure),
+	}
 }
 
 // adapted makes a tool of the SDK of a plain one.
