@@ -138,6 +138,7 @@ func (b *Bounding) Write(p []byte) (int, error) {
 	if b.writing == nil && len(b.pending)+len(p) <= b.limits.MaxBytes {
 		b.pending = append(b.pending, p...)
 	} else if b.problem = b.keep(p); b.problem != nil {
+		b.drop()
 		return 0, b.problem
 	}
 	b.shown.write(p)
@@ -339,6 +340,12 @@ func (b *Bounding) Discard() {
 
 func (b *Bounding) release() {
 	b.over = true
+	b.drop()
+}
+
+// drop lets go of the text and of what is written of it, at once where the disk is
+// full: the executor may run on for long.
+func (b *Bounding) drop() {
 	if b.writing != nil {
 		b.writing.discard()
 	}

@@ -51,7 +51,7 @@ func noise(size int) []byte {
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		t.Fatal(err)
 	}
 	var names []string
@@ -191,6 +191,9 @@ func hurt(t *testing.T, s *Store, size int, middle func()) error {
 		if _, err := b.Write(chunk); err != nil {
 			if kindOf(err) != tool.KindRetention {
 				t.Errorf("Write: %v", err)
+			}
+			if left := files(t, s.dir); slices.ContainsFunc(left, func(name string) bool { return strings.HasSuffix(name, temporary) }) {
+				t.Errorf("left behind while the call runs: %v", left)
 			}
 			break
 		}
