@@ -183,7 +183,7 @@ func TestCaseH11Controls(t *testing.T) {
 			for _, way := range ways {
 				for _, at := range []int{0, 1, 3} {
 					e := w.call("x", order{Do: way, Pieces: []piece{{"x", 1000 - at}, {sequence + "y", 300}, {"x", 1000}}})
-					if text := strings.Split(texts(e), "[…")[0]; strings.Contains(texts(e), "\x1b") || strings.Trim(text, "xy\n") != "" {
+					if text, _, _ := strings.Cut(texts(e), "[…"); strings.Contains(texts(e), "\x1b") || strings.Trim(text, "xy\n") != "" {
 						t.Errorf("%q, %s: %q", sequence, way, text[max(0, len(text)-50):])
 					}
 				}

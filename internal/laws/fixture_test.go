@@ -93,6 +93,15 @@ func (o order) String() string {
 	return string(b)
 }
 
+// ordered is what the input commands, which is nothing where it is no order.
+func ordered(call tool.Call) order {
+	var o order
+	if json.Unmarshal(call.Input, &o) != nil {
+		return order{}
+	}
+	return o
+}
+
 // A deed is what a tool did, as it recorded it.
 type deed struct {
 	What  string `json:"what"` // execute, prepare, commit, discard, cancelled, ended
@@ -155,11 +164,10 @@ func (b body) tool(s spec) tool.Tool {
 
 func (b body) prepare(ctx context.Context, s spec, call tool.Call) (tool.Preparation, error) {
 	b.record("prepare", s, call, "")
-	var o order
-	if json.Unmarshal(call.Input, &o) != nil || o.Prepare == nil {
+	p := ordered(call).Prepare
+	if p == nil {
 		return tool.Preparation{}, nil
 	}
-	p := o.Prepare
 	if p.Do != "" {
 		if _, err := b.do(ctx, s, call, order{Do: p.Do, Text: p.Text}); err != nil {
 			return tool.Preparation{}, err
@@ -183,10 +191,7 @@ func (b body) prepare(ctx context.Context, s spec, call tool.Call) (tool.Prepara
 
 // obey does what the input of the call commands.
 func (b body) obey(ctx context.Context, s spec, call tool.Call) (tool.Result, error) {
-	var o order
-	if json.Unmarshal(call.Input, &o) != nil {
-		o = order{}
-	}
+	o := ordered(call)
 	if o.Do == "" {
 		if s.Result != nil {
 			return s.Result.result(), nil

@@ -27,9 +27,7 @@ type command struct {
 // all are the tools of the registration.
 func (c command) all() map[string]spec {
 	all := map[string]spec{}
-	for name, s := range c.Tools {
-		all[name] = s
-	}
+	maps.Copy(all, c.Tools)
 	for n := range c.Many {
 		all[fmt.Sprintf("t%04d", n)] = spec{Says: fmt.Sprintf("t%04d", n), Effects: uint16(tool.None)}
 	}
