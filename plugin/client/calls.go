@@ -16,7 +16,8 @@ import (
 )
 
 // execute runs one call in the plugin, or commits the action that was prepared for
-// it, if its number is not 0. It returns within [confirmGrace] after ctx is over.
+// it, if its number is not 0. It returns within [confirmGrace] after ctx is over, and
+// the second that the broker allows where a callback in the host does not end.
 func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call tool.Call) (tool.Result, error) {
 	if len(call.Input) > wire.MaxInput {
 		return tool.Result{}, tool.Errorf(tool.KindInvalidInput, "the input has %d bytes; at most %d", len(call.Input), wire.MaxInput)

@@ -113,7 +113,7 @@ func (a *action) release(ctx context.Context) {
 	defer cancel()
 	stop := context.AfterFunc(i.life.Context(), cancel)
 	defer stop()
-	if err := i.plugin.Discard(ctx, a.number); err != nil && ctx.Err() == nil {
+	if err := i.plugin.Discard(ctx, a.number); err != nil && i.life.Context().Err() == nil {
 		i.logs.warn("the plugin did not discard what it prepared", "tool", a.call.Tool, "error", said(err).Error())
 	}
 }

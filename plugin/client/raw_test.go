@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-plugin"
@@ -219,7 +220,7 @@ func dialWithout() string {
 // Execute does what the input says.
 func (s *rawServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) error {
 	if r.GetAction() != 0 {
-		_, _ = os.NewFile(2, "stderr").WriteString("commits\n")
+		_, _ = syscall.Write(2, []byte("commits\n"))
 		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{
 			Completed: &pluginv1.Completed{Output: fmt.Appendf(nil, "%q", r.GetInput())},
 		}})
@@ -316,6 +317,7 @@ func (s *rawServer) Prepare(_ context.Context, r *pluginv1.PrepareRequest) (*plu
 		s.what = map[uint64]string{}
 	}
 	s.what[r.GetAction()] = what
+	s.tokens = append(s.tokens, r.GetToken())
 	s.mu.Unlock()
 	p := &pluginv1.Preparation{}
 	switch what {
@@ -339,7 +341,7 @@ func (s *rawServer) Prepare(_ context.Context, r *pluginv1.PrepareRequest) (*plu
 func (s *rawServer) Discard(_ context.Context, r *pluginv1.DiscardRequest) (*pluginv1.DiscardResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = os.NewFile(2, "stderr").WriteString("discards " + s.what[r.GetAction()] + "\n")
+	_, _ = syscall.Write(2, []byte("discards "+s.what[r.GetAction()]+"\n"))
 	return &pluginv1.DiscardResponse{}, nil
 }
 

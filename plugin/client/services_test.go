@@ -79,6 +79,12 @@ func TestLaw12TokensOfCallbacks(t *testing.T) {
 			t.Errorf("assert with the token %q: %s, want %s", tt.which, got, tt.want)
 		}
 	}
+	if _, err := b.tools["prepares"].Prepare(t.Context(), tool.Call{Identity: someone, Input: []byte(`"x"`), Gate: gate}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.ask(gate, "previous"); !strings.Contains(got, refused) {
+		t.Errorf("assert with the token of a preparation that is over: %s", got)
+	}
 	if want := []string{"own", "own"}; fmt.Sprint(asked) != fmt.Sprint(want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}

@@ -105,7 +105,8 @@ func TestLaw14Await(t *testing.T) {
 
 // Prepared actions are bounded, and do not stay for ever (law 26).
 //
-// Seen to fail: without the bound in add; without the timer.
+// Seen to fail: without the bound in add; without the timer; with the action left
+// where it is by remove.
 func TestLaw26ActionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var committed, discarded atomic.Int64
@@ -120,6 +121,9 @@ func TestLaw26ActionsAreBounded(t *testing.T) {
 		}
 		if _, err := s.Execute(t.Context(), execution(7), nil, io.Discard); err != nil || committed.Load() != 1 {
 			t.Errorf("commit: %v", err)
+		}
+		if _, err := s.Execute(t.Context(), execution(7), nil, io.Discard); err == nil || committed.Load() != 1 {
+			t.Errorf("a second commit: %v, %d in all", err, committed.Load())
 		}
 		if _, err := s.Prepare(t.Context(), execution(8)); err == nil || discarded.Load() != 2 {
 			t.Errorf("a number twice: %v, %d discarded", err, discarded.Load())
