@@ -2,10 +2,12 @@ package host
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 
 	"github.com/toolhost/toolhost/state"
+	"github.com/toolhost/toolhost/tool/output"
 )
 
 // outputsDir is where kept outputs are, beside the database of the state.
@@ -31,10 +33,24 @@ func (h *Host) useState(store *state.Store) error {
 	if err := h.life.Defer("journal of calls", func(context.Context) error { return h.options.Calls.Close() }); err != nil {
 		return err
 	}
-	return h.life.Go("calls of a host that died", func(ctx context.Context) error {
+	return h.life.Go("what earlier hosts left", func(ctx context.Context) error {
 		h.reportAbandoned(ctx, store)
+		h.removeExpired(ctx, outputs)
 		return nil
 	})
+}
+
+// removeExpired removes outputs that are over their time, those of projects that
+// nobody opens any more included.
+func (h *Host) removeExpired(ctx context.Context, dir string) {
+	stores, err := output.Stores(dir, h.options.Log)
+	for _, store := range stores {
+		_, problem := store.RemoveExpired(ctx)
+		err = errors.Join(err, problem)
+	}
+	if err != nil && ctx.Err() == nil {
+		h.options.Log.Warn("old outputs were not removed", slog.Any("error", err))
+	}
 }
 
 // reportAbandoned says which calls were running when their host died. Nothing is

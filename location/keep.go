@@ -21,7 +21,7 @@ const hostOwner = "toolhost"
 
 // keeper bounds the outputs of this Location, by what config says, and keeps them
 // in a directory of its own: no Location's quota removes what is another's.
-func (l *Location) keeper() *output.Keeper {
+func (l *Location) keeper() (*output.Keeper, error) {
 	cfg := l.config.Output
 	if cfg.OutputLimits == (config.OutputLimits{}) { // not from a file, which has no zeros
 		cfg.OutputLimits = config.OutputLimits(output.DefaultLimits())
@@ -31,12 +31,18 @@ func (l *Location) keeper() *output.Keeper {
 		perTool[id] = output.Limits(limits)
 	}
 	options := output.KeeperOptions{Location: l.files.Path(), Limits: output.Limits(cfg.OutputLimits), PerTool: perTool}
-	if l.options.Outputs != "" {
-		options.Store = output.NewStore(output.StoreOptions{
-			Dir: outputsDir(l.options.Outputs, l.files.Path()), Retention: cfg.Retention, Quota: cfg.Quota, Log: l.log,
-		})
+	if l.options.Outputs == "" {
+		return output.NewKeeper(options), nil
 	}
-	return output.NewKeeper(options)
+	options.Store = output.NewStore(output.StoreOptions{
+		Dir: outputsDir(l.options.Outputs, l.files.Path()), Retention: cfg.Retention, Quota: cfg.Quota, Log: l.log,
+	})
+	return output.NewKeeper(options), l.life.Go("sweep of outputs", func(ctx context.Context) error {
+		if err := options.Store.Sweep(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("old outputs were not removed", slog.Any("error", err))
+		}
+		return nil
+	})
 }
 
 // outputsDir is the directory of one root's outputs.

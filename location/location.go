@@ -96,7 +96,10 @@ func (l *Location) open(ctx context.Context) (err error) {
 		return err
 	}
 	l.engine = permission.New(l.config.Policy, l.options.Approver)
-	keeper := l.keeper()
+	keeper, err := l.keeper()
+	if err != nil {
+		return err
+	}
 	l.registry, err = registry.New(registry.Options{
 		Gate: l.gate, Scope: l.life, Deadline: l.options.Deadline, Suspension: l.options.Suspension, Output: keeper,
 		Journal: l.journal(), Hooks: l.options.Hooks, Instructions: l.finder().For, Contradicted: l.options.Contradicted, Log: l.log,

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"text/tabwriter"
@@ -94,14 +92,8 @@ func (a *app) outputsPruneCommand() *cobra.Command {
 	return command
 }
 
-// outputStores are the stores of all Locations. They remove nothing by themselves:
-// what a Location's configuration says of time and quota is not known here.
+// outputStores are the stores of all Locations.
 func (a *app) outputStores() ([]*outputs.Store, error) {
-	return a.outputStoresFor(math.MaxInt64)
-}
-
-// outputStoresFor are the same with another retention.
-func (a *app) outputStoresFor(retention time.Duration) ([]*outputs.Store, error) {
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
@@ -110,17 +102,9 @@ func (a *app) outputStoresFor(retention time.Duration) ([]*outputs.Store, error)
 	if err != nil {
 		return nil, operational(err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	stores, err := outputs.Stores(dir, log)
+	if err != nil {
 		return nil, operational(err)
-	}
-	var stores []*outputs.Store
-	for _, entry := range entries {
-		if entry.IsDir() {
-			stores = append(stores, outputs.NewStore(outputs.StoreOptions{
-				Dir: filepath.Join(dir, entry.Name()), Retention: retention, Quota: math.MaxInt64, Log: log,
-			}))
-		}
 	}
 	return stores, nil
 }
@@ -247,7 +231,7 @@ func (a *app) pruneOutputs(ctx context.Context, handles []string, all bool) erro
 	case len(handles) > 0:
 		removed, err = removeOutputs(stores, handles)
 	case all:
-		removed, err = a.removeAllOutputs(ctx)
+		removed, err = removeAllOutputs(ctx, stores)
 	default:
 		removed, err = expiredOutputs(ctx, stores)
 	}
@@ -281,23 +265,14 @@ func removeOutputs(stores []*outputs.Store, handles []string) ([]string, error) 
 }
 
 // removeAllOutputs removes what cannot be read any more as well.
-func (a *app) removeAllOutputs(ctx context.Context) ([]string, error) {
-	kept, err := a.keptOutputs()
-	if err != nil {
-		return nil, err
-	}
-	stores, err := a.outputStoresFor(time.Nanosecond)
-	if err != nil {
-		return nil, err
-	}
+func removeAllOutputs(ctx context.Context, stores []*outputs.Store) ([]string, error) {
+	removed := []string{}
 	for _, store := range stores {
-		if err := store.Sweep(ctx); err != nil {
+		handles, err := store.RemoveAll(ctx)
+		if err != nil {
 			return nil, operational(err)
 		}
-	}
-	removed := []string{}
-	for _, m := range kept {
-		removed = append(removed, m.Handle)
+		removed = append(removed, handles...)
 	}
 	return removed, nil
 }
@@ -306,22 +281,11 @@ func (a *app) removeAllOutputs(ctx context.Context) ([]string, error) {
 func expiredOutputs(ctx context.Context, stores []*outputs.Store) ([]string, error) {
 	removed := []string{}
 	for _, store := range stores {
-		list, err := store.List()
+		handles, err := store.RemoveExpired(ctx)
 		if err != nil {
 			return nil, operational(err)
 		}
-		for _, m := range list {
-			if time.Now().Before(m.Expires) {
-				continue
-			}
-			if err := store.Remove(m.Handle); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, operational(err)
-			}
-			removed = append(removed, m.Handle)
-		}
-		if err := store.Sweep(ctx); err != nil {
-			return nil, operational(err)
-		}
+		removed = append(removed, handles...)
 	}
 	return removed, nil
 }
