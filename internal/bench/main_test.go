@@ -64,11 +64,12 @@ type size struct {
 	calls      int // one after the other in each round
 	concurrent int // by each of the callers in each round
 	plugins    int // that are started together
+	text       int // bytes of a text that is bounded
 }
 
 // full takes about a minute on a machine that does nothing else. Rounds of calls are short and many, so that the sides of
 // one are done before the machine turns to something else.
-var full = size{starts: 30, slow: 8, rounds: 200, calls: 20, concurrent: 10, plugins: 10}
+var full = size{starts: 30, slow: 8, rounds: 200, calls: 20, concurrent: 10, plugins: 10, text: 100 << 20}
 
 // run measures once for each iteration of the benchmark.
 func run(b *testing.B, measure func(testing.TB, size, *table)) {
@@ -90,16 +91,18 @@ func BenchmarkIdleMemory(b *testing.B)   { run(b, measureMemory) }
 func BenchmarkCall1KiB(b *testing.B)     { run(b, measureCall) }
 func BenchmarkCall64AtOnce(b *testing.B) { run(b, measureConcurrent) }
 func BenchmarkCall64KiB(b *testing.B)    { run(b, measureLarge) }
+func BenchmarkBounding(b *testing.B)     { run(b, measureBounding) }
 
 // The measurements run from end to end, each of them fills its lines of the table, all lines are filled, and neither
 // process nor goroutine is left. How long anything takes is no matter here. Seen to fail: with the plugin's tool under
 // another name, with a line that nothing reports, and with a bare plugin that is not killed.
 func TestEveryLineIsMeasured(t *testing.T) {
 	var got table
-	few := size{starts: 1, slow: 1, rounds: 1, calls: 2, concurrent: 1, plugins: 2}
+	few := size{starts: 1, slow: 1, rounds: 1, calls: 2, concurrent: 1, plugins: 2, text: 1 << 20}
 	for name, measure := range map[string]func(testing.TB, size, *table){
 		"activation": measureActivation, "together": measureTogether, "closing": measureClosing, "memory": measureMemory,
 		"call": measureCall, "concurrent": measureConcurrent, "large": measureLarge,
+		"bounding": measureBounding,
 	} {
 		t.Run(name, func(t *testing.T) { measure(t, few, &got) }) // what it started is gone when it returns
 	}
