@@ -147,6 +147,8 @@ func (s *rawServer) Activate(ctx context.Context, r *pluginv1.ActivateRequest) (
 	_, _, err = wire.NewTools(conn).Register(ctx, []wire.RemoteTool{
 		{Name: "raw", Executor: 1}, {Name: "raw", Executor: 2}, {Name: strings.Repeat("n", 1<<20) + "\x1b", Executor: 3},
 		{Name: "prepares", Executor: 4, Prepares: true},
+		{Name: "differs", Executor: 5, Tool: tool.Tool{Description: "one"}}, {Name: "differs", Executor: 6, Tool: tool.Tool{Description: "another"}},
+		{Name: "differs", Executor: 7, Tool: tool.Tool{Description: "one"}},
 	})
 	return &pluginv1.ActivateResponse{}, err
 }

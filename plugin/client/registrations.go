@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -56,12 +57,8 @@ func (r *registrations) Register(ctx context.Context, remote []wire.RemoteTool) 
 		return 0, nil, err
 	}
 	tools := make(map[string]tool.Tool, len(remote))
-	var refused []Refused
+	remote, refused := distinct(remote)
 	for _, t := range remote {
-		if _, twice := tools[t.Name]; twice {
-			refused = append(refused, Refused{t.Name, "the name stands twice in one registration; the first one counts"})
-			continue
-		}
 		if _, err := wire.CheckNeeds(t.Tool.Requests, t.Tool.Targets); err != nil {
 			refused = append(refused, Refused{t.Name, err.Error()})
 			continue
@@ -94,6 +91,28 @@ func (r *registrations) Register(ctx context.Context, remote []wire.RemoteTool) 
 		return 0, nil, status.FromContextError(err).Err()
 	}
 	return number, out, nil
+}
+
+// distinct takes the repeats out of a registration: of tools that are the same but
+// for their executor the first counts, and of those that share a name and differ
+// none does (case D11).
+func distinct(remote []wire.RemoteTool) (tools []wire.RemoteTool, refused []Refused) {
+	first := make(map[string]int, len(remote)) // by name, where it stands in tools
+	differ := map[string]bool{}
+	for _, t := range remote {
+		at, again := first[t.Name]
+		if !again {
+			first[t.Name] = len(tools)
+			tools = append(tools, t)
+			continue
+		}
+		t.Executor = tools[at].Executor
+		if !differ[t.Name] && !reflect.DeepEqual(t, tools[at]) {
+			differ[t.Name] = true
+			refused = append(refused, Refused{t.Name, "the name stands for different tools in one registration, so that none of them has it: rename all but one"})
+		}
+	}
+	return slices.DeleteFunc(tools, func(t wire.RemoteTool) bool { return differ[t.Name] }), refused
 }
 
 var errNoMore = status.Error(codes.FailedPrecondition, "the plugin is closing: nothing can be registered any more")
