@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/toolhost/toolhost/location"
@@ -29,10 +30,7 @@ func (h *Host) Register(name string, tools map[string]tool.Tool) (*Registration,
 	if err := tool.CheckPluginName(name); err != nil {
 		return nil, fmt.Errorf("register tools of the program: %w", err)
 	}
-	r := &Registration{host: h, name: name, tools: map[string]tool.Tool{}, in: map[*location.Location]*registry.Registration{}}
-	for authored, t := range tools {
-		r.tools[authored] = t
-	}
+	r := &Registration{host: h, name: name, tools: maps.Clone(tools), in: map[*location.Location]*registry.Registration{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {

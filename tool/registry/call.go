@@ -72,7 +72,6 @@ type run struct {
 	entry       *entry
 	call        tool.Call // its gate is set where something runs
 	gate        tool.Gate // of the execution
-	work        context.Context
 	cancel      context.CancelCauseFunc
 	clock       *clock
 	preparation tool.Preparation
@@ -86,24 +85,24 @@ func (c *Capture) run(ctx context.Context, request Request, waits *suspension) (
 		return end(ctx, err, false)
 	}
 	r := &run{registry: c.registry, request: request, waits: waits}
-	r.begin(ctx)
+	work := r.begin(ctx)
 	defer r.over()
-	if err := r.resolve(c); err != nil {
-		return r.end(ctx, r.why(err))
+	if err := r.resolve(work, c); err != nil {
+		return r.end(ctx, why(work, err))
 	}
-	if err := r.prepare(); err != nil {
-		return r.end(ctx, r.why(err))
+	if err := r.prepare(work); err != nil {
+		return r.end(ctx, why(work, err))
 	}
-	if err := r.authorize(); err != nil {
-		r.discard()
-		return r.end(ctx, r.why(err))
+	if err := r.authorize(work); err != nil {
+		r.discard(work)
+		return r.end(ctx, why(work, err))
 	}
-	ended, err := r.record()
+	ended, err := r.record(work)
 	if err != nil {
-		r.discard()
-		return r.end(ctx, r.why(err))
+		r.discard(work)
+		return r.end(ctx, why(work, err))
 	}
-	settlement, err := r.settle(ctx)
+	settlement, err := r.settle(ctx, work)
 	if settlement.Error != nil {
 		ended(settlement.Status, settlement.Error.Kind)
 	} else {
@@ -112,25 +111,26 @@ func (c *Capture) run(ctx context.Context, request Request, waits *suspension) (
 	if err != nil || !settlement.Ran {
 		return settlement, err
 	}
-	return r.registry.after(r, settlement), nil
+	return r.registry.after(work, r, settlement), nil
 }
 
 // begin makes the context of what is done for the call: the caller's, cancelled
 // also when the registry's scope is, and when the deadline is past.
-func (r *run) begin(ctx context.Context) {
+func (r *run) begin(ctx context.Context) context.Context {
 	work, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.registry.options.Scope.Context(), func() { cancel(errClosing) })
 	deadline := cmp.Or(max(r.request.Deadline, 0), r.registry.options.Deadline)
 	r.clock = startClock(deadline, func() {
 		cancel(tool.Errorf(tool.KindDeadline, "%s did not finish within %v", r.call.Tool, deadline))
 	})
-	r.work, r.cancel = work, func(cause error) {
+	r.cancel = func(cause error) {
 		stop()
 		cancel(cause)
 	}
 	if r.waits != nil {
 		r.waits.began(cancel)
 	}
+	return work
 }
 
 // over releases what the call held.
@@ -144,16 +144,17 @@ func (r *run) over() {
 
 // resolve finds the captured tool and the input that it will get: what the hooks
 // made of the model's, validated (laws 7, 11, 21).
-func (r *run) resolve(c *Capture) error {
+func (r *run) resolve(work context.Context, c *Capture) error {
 	r.call = tool.Call{Identity: r.request.Identity}
 	e, unknown := c.resolve(r.request.Name)
 	if unknown == nil {
 		r.entry, r.call.Tool = e, e.definition.ID
 	}
-	input, err := r.registry.before(r)
-	if err = cmp.Or(err, unknown); err != nil {
+	input, blocked := r.registry.before(work, r)
+	if err := cmp.Or(blocked, unknown); err != nil {
 		return err
 	}
+	var err error
 	if r.call.Input, err = e.validInput(input); err != nil {
 		return err
 	}
@@ -165,16 +166,16 @@ func (r *run) resolve(c *Capture) error {
 
 // settle runs what was prepared and makes the settlement of it, or the
 // interruption.
-func (r *run) settle(ctx context.Context) (tool.Settlement, error) {
-	result, err := r.execute()
+func (r *run) settle(ctx, work context.Context) (tool.Settlement, error) {
+	result, err := r.execute(work)
 	if err != nil || r.gate.Refused() != nil || ctx.Err() != nil {
-		return r.end(ctx, refusedFirst(r.gate, r.why(err)))
+		return r.end(ctx, refusedFirst(r.gate, why(work, err)))
 	}
 	settlement, err := r.entry.settle(result)
 	if err != nil {
 		return r.end(ctx, err)
 	}
-	settlement = r.bound(settlement, r.instructions)
+	settlement = r.bound(settlement, func(s *tool.Settlement) { r.instructions(work, s) })
 	if i, over := tool.InterruptedBy(ctx, r.ran); over {
 		return tool.Settlement{}, i
 	}
@@ -203,13 +204,13 @@ func (r *run) bound(settlement tool.Settlement, further func(*tool.Settlement)) 
 }
 
 // instructions adds those that belong to what the call was about (law 30).
-func (r *run) instructions(settlement *tool.Settlement) {
+func (r *run) instructions(ctx context.Context, settlement *tool.Settlement) {
 	find := r.registry.options.Instructions
 	targets := r.preparation.Targets
 	if !r.request.Instructions || find == nil || len(targets) == 0 {
 		return
 	}
-	found, err := find(r.work, r.gate, r.call.Identity.Session, targets)
+	found, err := find(ctx, r.gate, r.call.Identity.Session, targets)
 	if err != nil {
 		r.registry.log.Warn("instructions of the project", slog.String("tool", r.call.Tool), slog.Any("error", err))
 		return
@@ -246,8 +247,8 @@ func (e *entry) validInput(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // why is err, or why the work is over if that was not the caller's doing.
-func (r *run) why(err error) error {
-	switch cause := context.Cause(r.work); {
+func why(work context.Context, err error) error {
+	switch cause := context.Cause(work); {
 	case errors.Is(cause, errClosing):
 		return closing()
 	case errors.As(cause, new(*tool.Error)):

@@ -14,7 +14,7 @@ import (
 
 // execute runs the executor, or the action that was prepared in its place: one of
 // them, once (laws 1, 26).
-func (r *run) execute() (tool.Result, error) {
+func (r *run) execute(work context.Context) (tool.Result, error) {
 	call, do := r.call, r.entry.execute
 	call.Gate, call.Effects, call.Output = r.gate, r.effects(), r.bounding
 	if r.entry.registration.owner.Application {
@@ -26,9 +26,9 @@ func (r *run) execute() (tool.Result, error) {
 	if r.waits != nil {
 		r.waits.running()
 	}
-	result, ran, err := attempt(r, "call of "+call.Tool, call, do, nil)
+	result, ran, err := attempt(work, r, "call of "+call.Tool, call, do, nil)
 	if !ran {
-		r.discard()
+		r.discard(work)
 	}
 	r.ran = ran
 	return result, err
@@ -45,9 +45,8 @@ type outcome[T any] struct {
 // says whether it had begun. What comes later than that goes to late, if that is
 // not nil.
 func attempt[T any](
-	r *run, name string, call tool.Call, f func(context.Context, tool.Call) (T, error), late func(T),
+	work context.Context, r *run, name string, call tool.Call, f func(context.Context, tool.Call) (T, error), late func(T),
 ) (value T, began bool, err error) {
-	work := r.work
 	if work.Err() != nil {
 		return value, false, context.Cause(work)
 	}

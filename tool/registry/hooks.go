@@ -62,11 +62,11 @@ type AfterHook struct {
 }
 
 // before runs the hooks that come first, and gives the input that they leave.
-func (r *Registry) before(on *run) (json.RawMessage, error) {
+func (r *Registry) before(ctx context.Context, on *run) (json.RawMessage, error) {
 	input := on.request.Input
 	for _, hook := range r.options.Hooks.Before {
 		call := HookCall{Identity: on.call.Identity, Name: on.request.Name, Tool: on.call.Tool, Input: bytes.Clone(input)}
-		changed, broken, err := within(r, on.work, hook.Name, func(ctx context.Context) (json.RawMessage, error) { return hook.Run(ctx, call) })
+		changed, broken, err := within(ctx, r, hook.Name, func(ctx context.Context) (json.RawMessage, error) { return hook.Run(ctx, call) })
 		switch {
 		case broken != nil:
 			return nil, fmt.Errorf("hook %s: %w", hook.Name, broken)
@@ -80,15 +80,15 @@ func (r *Registry) before(on *run) (json.RawMessage, error) {
 }
 
 // after runs the hooks that come last, and gives the settlement that they leave.
-func (r *Registry) after(on *run, settlement tool.Settlement) tool.Settlement {
+func (r *Registry) after(ctx context.Context, on *run, settlement tool.Settlement) tool.Settlement {
 	if len(r.options.Hooks.After) == 0 {
 		return settlement
 	}
-	ctx, paths := context.WithoutCancel(on.work), on.bounding.Paths()
+	ctx, paths := context.WithoutCancel(ctx), on.bounding.Paths()
 	for _, hook := range r.options.Hooks.After {
 		call := HookCall{Identity: on.call.Identity, Name: on.request.Name, Tool: on.call.Tool, Input: bytes.Clone(on.call.Input)}
 		given := settlement
-		changed, broken, err := within(r, ctx, hook.Name, func(ctx context.Context) (tool.Settlement, error) {
+		changed, broken, err := within(ctx, r, hook.Name, func(ctx context.Context) (tool.Settlement, error) {
 			return hook.Run(ctx, call, given, slices.Clone(paths))
 		})
 		switch {
@@ -104,7 +104,7 @@ func (r *Registry) after(on *run, settlement tool.Settlement) tool.Settlement {
 
 // within runs a hook and waits for it no longer than [HookTimeout]. broken is a
 // panic or a hook that does not return, which is logged; err is what it returned.
-func within[T any](r *Registry, parent context.Context, name string, f func(context.Context) (T, error)) (value T, broken, err error) {
+func within[T any](parent context.Context, r *Registry, name string, f func(context.Context) (T, error)) (value T, broken, err error) {
 	ctx, cancel := context.WithTimeout(parent, HookTimeout)
 	defer cancel()
 	ended := make(chan outcome[T], 1)

@@ -16,7 +16,7 @@ const discardGrace = time.Second
 
 // prepare learns what the call would do (laws 23, 25). Without a function of the
 // tool's own, what it declared for every call holds, and costs nothing.
-func (r *run) prepare() error {
+func (r *run) prepare(work context.Context) error {
 	e := r.entry
 	if e.prepare == nil {
 		r.preparation = tool.Preparation{
@@ -28,7 +28,8 @@ func (r *run) prepare() error {
 	}
 	call := r.call
 	call.Gate, call.Effects = r.registry.options.Gate(r.caller(true)), tool.Read
-	preparation, _, err := attempt(r, "preparation of "+call.Tool, call, e.prepare, r.discardLate)
+	preparation, _, err := attempt(work, r, "preparation of "+call.Tool, call, e.prepare,
+		func(late tool.Preparation) { r.discardAction(work, late.Action) })
 	r.preparation = preparation
 	if err == nil {
 		err = r.checkPreparation()
@@ -37,7 +38,7 @@ func (r *run) prepare() error {
 		err = refusal
 	}
 	if err != nil {
-		r.discard()
+		r.discard(work)
 		return err
 	}
 	r.makeGate()
@@ -111,13 +112,13 @@ func (r *run) asking(request tool.PermissionRequest) (answered func()) {
 // authorize asks for what the call needs, in order, up to the first no. A tool
 // that is not built in and asks for nothing is asked for under its own id, on
 // everything (law 33). A built-in may also assert while it runs.
-func (r *run) authorize() error {
+func (r *run) authorize(work context.Context) error {
 	requests := r.preparation.Requests
 	if len(requests) == 0 && !r.entry.registration.owner.Builtin {
 		requests = []tool.PermissionRequest{{Action: r.call.Tool, Resources: []string{"*"}, Save: []string{"*"}}}
 	}
 	for _, request := range requests {
-		if err := r.gate.Assert(r.work, request); err != nil {
+		if err := r.gate.Assert(work, request); err != nil {
 			return err
 		}
 	}
@@ -125,12 +126,12 @@ func (r *run) authorize() error {
 }
 
 // record notes that a call that may do more than read is about to run (law 15).
-func (r *run) record() (ended func(tool.Status, tool.Kind), err error) {
+func (r *run) record(work context.Context) (ended func(tool.Status, tool.Kind), err error) {
 	journal := r.registry.options.Journal
 	if journal == nil || r.effects().Beyond(tool.Read) == 0 {
 		return func(tool.Status, tool.Kind) {}, nil
 	}
-	ended, err = journal.Start(r.work, tool.Start{
+	ended, err = journal.Start(work, tool.Start{
 		Identity: r.call.Identity, Tool: r.call.Tool, Effects: r.effects(), At: time.Now(),
 	})
 	if err != nil {
@@ -141,21 +142,21 @@ func (r *run) record() (ended func(tool.Status, tool.Kind), err error) {
 
 // discard gives back an action that is not committed (law 26). It waits for the
 // tool no longer than [discardGrace].
-func (r *run) discard() {
-	r.discardLate(r.preparation)
+func (r *run) discard(work context.Context) {
+	r.discardAction(work, r.preparation.Action)
 	r.preparation.Action = nil
 }
 
-func (r *run) discardLate(p tool.Preparation) {
-	if p.Action == nil || p.Action.Discard == nil {
+func (r *run) discardAction(work context.Context, action *tool.Action) {
+	if action == nil || action.Discard == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.work), discardGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), discardGrace)
 	discarded := make(chan outcome[struct{}], 1)
 	err := r.registry.options.Scope.Go("discard of "+r.call.Tool, func(context.Context) error {
 		defer cancel()
 		contained(ctx, r.call, func(ctx context.Context, _ tool.Call) (struct{}, error) {
-			p.Action.Discard(ctx)
+			action.Discard(ctx)
 			return struct{}{}, nil
 		}, discarded)
 		return nil
