@@ -20,8 +20,7 @@ import (
 // call (law 25).
 //
 // Seen to fail: with the gate asked in Assert before silent is looked at; with the
-// call's own effects kept in BeginPreparing, and a table in which reading takes
-// write.
+// call's own effects kept in BeginPreparing.
 func TestLaw25PreparingOnlyReads(t *testing.T) {
 	x := newTable(t, service.Grants()...)
 	asked := &gate{}
