@@ -17,7 +17,7 @@ import (
 )
 
 // Invalid input never reaches the tool, which gets exactly the bytes that were validated; invalid output never becomes a
-// success.
+// success. Seen to fail: with the input not validated, and with the output decoded only.
 func TestLaw11InvalidValues(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{
@@ -61,7 +61,8 @@ func TestLaw11InvalidValues(t *testing.T) {
 	})
 }
 
-// The four ids are exactly those of the runner; an incomplete identity is refused before anything happens.
+// The four ids are exactly those of the runner; an incomplete identity is refused before anything happens. Seen to fail:
+// with an incomplete identity taken, and with two ids swapped by the SDK.
 func TestLaw12DurableIdentity(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}, "prepares": {Prepares: true}, "reads": {Effects: uint16(tool.Read)}})
@@ -98,7 +99,8 @@ func TestLaw12DurableIdentity(t *testing.T) {
 	})
 }
 
-// Callbacks carry the token of a live call: what a call keeps for later is worth nothing.
+// Callbacks carry the token of a live call: what a call keeps for later is worth nothing. Seen to fail: with leases that
+// do not end.
 func TestLaw12CallbacksOfLiveCalls(t *testing.T) {
 	everyTransportWith(t, settings{grants: services()}, func(t *testing.T, w *world) {
 		if w.over == fake {
@@ -125,8 +127,9 @@ func TestLaw12CallbacksOfLiveCalls(t *testing.T) {
 	})
 }
 
-// An unknown, rejected or hung call leaves every other call's outcome as it is; a panic, or a crash, ends the calls of its
-// own incarnation and no others, operationally.
+// An unknown, rejected or hung call leaves every other call's outcome as it is; a panic, or a crash, ends the calls of
+// its own incarnation and no others, operationally. Seen to fail: with a failing call that takes its registration away,
+// and with a crash reported as any other error.
 func TestLaw13IsolationOfCalls(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		a, b := w.peer("a"), w.peer("b")
@@ -159,7 +162,9 @@ func TestLaw13IsolationOfCalls(t *testing.T) {
 	})
 }
 
-// Cancelling reaches the executor, ends the call within a bound, and says nothing to the model, whatever the tool makes of it.
+// Cancelling reaches the executor, ends the call within a bound, and says nothing to the model, whatever the tool makes
+// of it. Seen to fail: with a cancelled call settled, with an executor waited for, and with the cancelling kept from the
+// plugin.
 func TestLaw14Interruption(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {Says: "x"}, "prepares": {Prepares: true}})
@@ -192,6 +197,7 @@ func TestLaw14Interruption(t *testing.T) {
 }
 
 // Every call ends once, and every call that may do more than read is recorded before it starts and when it has ended.
+// Seen to fail: with an interruption not recorded, and with reads recorded.
 func TestLaw15EndsOnce(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		p := w.peer("a")
@@ -229,7 +235,7 @@ func TestLaw15EndsOnce(t *testing.T) {
 	})
 }
 
-// What cannot be recorded does not run.
+// What cannot be recorded does not run. Seen to fail: with the journal's error ignored.
 func TestLaw15UnrecordedDoesNotRun(t *testing.T) {
 	everyTransportWith(t, settings{unrecorded: errors.New("the disk is full")}, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"writes": {Prepares: true}, "reads": {Says: "reads", Effects: uint16(tool.Read)}})
@@ -242,9 +248,10 @@ func TestLaw15UnrecordedDoesNotRun(t *testing.T) {
 	})
 }
 
-// The projection is what the executor gives back beside the output: without one the output stays structured and a string is
-// also text; a structured value may be smaller, has its own schema, and is what is advertised. (That the function of the SDK
-// sees no context and no identity is its type: sdk.NewProjected.)
+// The projection is what the executor gives back beside the output: without one the output stays structured and a string
+// is also text; a structured value may be smaller, has its own schema, and is what is advertised. (That the function of
+// the SDK sees no context and no identity is its type: sdk.NewProjected.) Seen to fail: with a string not given as text,
+// and with the output's schema advertised where there is one of the structured value.
 func TestLaw16Projection(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{
@@ -272,7 +279,8 @@ func TestLaw16Projection(t *testing.T) {
 	})
 }
 
-// A projection of the SDK sees the decoded input and the output, and its panic is operational.
+// A projection of the SDK sees the decoded input and the output, and its panic is operational. Seen to fail: with the
+// projected value dropped by the SDK.
 func TestLaw16ProjectionOfTheSDK(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		if w.over == fake {
@@ -295,8 +303,8 @@ func TestLaw16ProjectionOfTheSDK(t *testing.T) {
 	})
 }
 
-// What a handler is given beside its input says whose call it is, and nothing else: no raw input, no service, no helper that
-// asserts permissions. A projection is given less.
+// What a handler is given beside its input says whose call it is, and nothing else: no raw input, no service, no helper
+// that asserts permissions. A projection is given less. Seen to fail: with the raw input as a field of the call.
 func TestInvocationContext(t *testing.T) {
 	t.Parallel()
 	var fields, methods []string
@@ -321,7 +329,8 @@ func TestInvocationContext(t *testing.T) {
 }
 
 // Before hooks run in order, each on the last one's input, and may reject; after hooks get the bounded settlement and the
-// paths, and what they make of it stands; one that breaks is contained.
+// paths, and what they make of it stands; one that breaks is contained. Seen to fail: with each hook given the first
+// input, and with what hooks made bounded again.
 func TestLaw21Hooks(t *testing.T) {
 	everyTransport(t, func(t *testing.T, plain *world) {
 		var mu sync.Mutex
@@ -385,6 +394,7 @@ func TestLaw21Hooks(t *testing.T) {
 }
 
 // Only an error that was made as a failure is shown; a refusal, a cancellation, or what broke is none, whatever it says.
+// Seen to fail: with every error shown as a failure, and with a refusal that the tool can go on from.
 func TestLaw22DeliberateFailures(t *testing.T) {
 	everyTransportWith(t, settings{grants: services(), rules: []rule{{"a/x", "secret", 3}}}, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {Says: "x"}, "prepares": {Prepares: true}})

@@ -3,6 +3,7 @@ package laws
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,8 @@ func texts(e ended) string {
 
 func smallLimits() *output.Limits { return &output.Limits{MaxLines: 100, MaxBytes: 2000} }
 
-// A cut is on a border of characters, at the head's end and at the tail's beginning, whatever the offset.
+// A cut is on a border of characters, at the head's end and at the tail's beginning, whatever the offset. Seen to fail:
+// with the test of where a character begins turned round.
 func TestCaseH01CharacterBorders(t *testing.T) {
 	everyTransportWith(t, settings{limits: smallLimits()}, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -51,7 +53,7 @@ func TestCaseH01CharacterBorders(t *testing.T) {
 	})
 }
 
-// One line that is larger than the limits is cut within, with its end.
+// One line that is larger than the limits is cut within, with its end. Seen to fail: with no tail in the preview.
 func TestCaseH02HugeLine(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		size := 50 << 20
@@ -69,7 +71,8 @@ func TestCaseH02HugeLine(t *testing.T) {
 	})
 }
 
-// Head and tail are shown under both limits, and limits as small as they may be are no crash.
+// Head and tail are shown under both limits, and limits as small as they may be are no crash. Seen to fail: with no tail
+// in the preview.
 func TestCaseH03HeadAndTail(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -100,7 +103,8 @@ func TestCaseH03HeadAndTail(t *testing.T) {
 	})
 }
 
-// When what is kept cannot be kept any more, the call says so, nothing is left of it, and the next call is fine.
+// When what is kept cannot be kept any more, the call says so, nothing is left of it, and the next call is fine. Seen to
+// fail: with the directory not made again.
 func TestCaseH07DiskFull(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {Says: "x"}})
@@ -134,7 +138,8 @@ func TestCaseH07DiskFull(t *testing.T) {
 	})
 }
 
-// A structured value is bounded like text where it stands alone, and has a ceiling where it does not.
+// A structured value is bounded like text where it stands alone, and has a ceiling where it does not. Seen to fail: with
+// the ceiling ignored.
 func TestCaseH09StructuredValue(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -147,7 +152,8 @@ func TestCaseH09StructuredValue(t *testing.T) {
 	})
 }
 
-// Many parts, or a value that is deeply nested, are bounded together and before expensive work.
+// Many parts, or a value that is deeply nested, are bounded together and before expensive work. Seen to fail: with the
+// blocks not counted.
 func TestCaseH10ManyParts(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -170,7 +176,8 @@ func TestCaseH10ManyParts(t *testing.T) {
 	})
 }
 
-// Nothing of a terminal's control reaches the model, also not where it is cut; what came is kept.
+// Nothing of a terminal's control reaches the model, also not where it is cut; what came is kept. Seen to fail: with the
+// parameters of control sequences shown.
 func TestCaseH11Controls(t *testing.T) {
 	sequences := []string{"\x1b[31m", "\x1b[0m", "\x1b[2K", "\x1b[A", "\x1b[?25l", "\x1b]8;;http://x\x1b\\", "\x1b]0;t\a", "\x1bP1q\x1b\\", "\x1bc"}
 	everyTransportWith(t, settings{limits: smallLimits()}, func(t *testing.T, w *world) {
@@ -192,7 +199,7 @@ func TestCaseH11Controls(t *testing.T) {
 	})
 }
 
-// A carriage return overwrites the line.
+// A carriage return overwrites the line. Seen to fail: with a carriage return taken for the end of a line.
 func TestCaseH12Redraws(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -216,7 +223,8 @@ func TestCaseH12Redraws(t *testing.T) {
 	})
 }
 
-// What is kept is the user's alone, under a name that cannot be guessed, and for its own session.
+// What is kept is the user's alone, under a name that cannot be guessed, and for its own session. Seen to fail: with an
+// output read by any session, and with links followed.
 func TestCaseH13Private(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -253,18 +261,19 @@ func TestCaseH13Private(t *testing.T) {
 			}
 		}
 		// A link in the directory is not followed, though it leads to what might be read.
-		handle := strings.Repeat("a", len(one.Retained[0].Handle))
-		if err := os.Symlink(one.Retained[0].Handle+".zst", filepath.Join(w.outputs, handle+".zst")); err != nil {
+		path, moved := filepath.Join(w.outputs, one.Retained[0].Handle+".zst"), filepath.Join(w.dir, "moved")
+		if err := errors.Join(os.Rename(path, moved), os.Symlink(moved, path)); err != nil {
 			t.Fatal(err)
 		}
-		r := w.request("output_read", fmt.Sprintf(`{"handle":%q}`, handle))
+		r := w.request("output_read", fmt.Sprintf(`{"handle":%q}`, one.Retained[0].Handle))
 		if e := w.callIn(context.Background(), w.Capture(), r); e.Status == tool.Completed {
 			t.Errorf("a link was followed: %.200s", e)
 		}
 	})
 }
 
-// The umask decides nothing about what is kept. It is the whole process's, so this test runs alone.
+// The umask decides nothing about what is kept. It is the whole process's, so this test runs alone. Seen to fail: with
+// the directory made as the umask lets it.
 func TestCaseH13Umask(t *testing.T) { //nolint:paralleltest // see above
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -281,7 +290,8 @@ func TestCaseH13Umask(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// Following the mark in a preview literally gives the middle, also of one line of a mebibyte.
+// Following the mark in a preview literally gives the middle, also of one line of a mebibyte. Seen to fail: with an
+// offset in the mark that is one too far.
 func TestCaseH14FollowingTheMark(t *testing.T) {
 	said := regexp.MustCompile(`output_read (\{"handle": "[a-z2-7]+", "offset": \d+\})`)
 	everyTransport(t, func(t *testing.T, w *world) {

@@ -43,7 +43,8 @@ func throughCalls(t *testing.T, shapes []shape) {
 	})
 }
 
-// Digits come out as they went in, through validation, both ways over the line, and the bounding.
+// Digits come out as they went in, through validation, both ways over the line, and the bounding. Seen to fail: with the
+// output decoded into floating point on the way.
 func TestCaseD01ExactNumbers(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {
@@ -56,6 +57,7 @@ func TestCaseD01ExactNumbers(t *testing.T) {
 }
 
 // A schema that refers to itself is accepted, for inputs and for outputs; one that repeats itself without end is refused.
+// Seen to fail: with schemas that refer to themselves refused.
 func TestCaseD03RecursiveSchema(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		const tree = `{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/n"}}},"$defs":{"n":{"$ref":"#"}}}`
@@ -74,7 +76,8 @@ func TestCaseD03RecursiveSchema(t *testing.T) {
 	})
 }
 
-// One bad schema is one bad tool, and a tool without a schema takes an empty object.
+// One bad schema is one bad tool, and a tool without a schema takes an empty object. Seen to fail: with a bad tool left
+// out silently.
 func TestCaseD05OneBadTool(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		s := w.peer("a").offers(command{Tools: map[string]spec{
@@ -90,7 +93,8 @@ func TestCaseD05OneBadTool(t *testing.T) {
 	})
 }
 
-// A tool without arguments is shown with an object schema, and may be called without any.
+// A tool without arguments is shown with an object schema, and may be called without any. Seen to fail: with an empty
+// input not taken for an object.
 func TestCaseD07NoArguments(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{
@@ -112,7 +116,8 @@ func TestCaseD07NoArguments(t *testing.T) {
 	})
 }
 
-// Values are not coerced, and the error names path, what was expected, and what came.
+// Values are not coerced, and the error names path, what was expected, and what came. Seen to fail: with the input not
+// validated.
 func TestCaseD08Strict(t *testing.T) {
 	throughCalls(t, []shape{{"x",
 		`{"type":"object","properties":{"n":{"type":"integer"},"l":{"type":"array","items":{"type":"string"}},"s":{"type":"string"}}}`,
@@ -124,7 +129,7 @@ func TestCaseD08Strict(t *testing.T) {
 }
 
 // Names that become equal are all refused with their originals; between plugins neither has one; the rest is reachable,
-// in whatever order they start.
+// in whatever order they start. Seen to fail: with the first of equal names taken.
 func TestCaseD09NamesThatBecomeEqual(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		first := command{Tools: map[string]spec{"a.b": {}, "a_b": {}, "a b": {}, "A.B": {Says: "A.B"}, "one": {Says: "one"}}}
@@ -155,7 +160,8 @@ func TestCaseD09NamesThatBecomeEqual(t *testing.T) {
 	})
 }
 
-// A pattern that cannot be enforced refuses its tool, which is said; one that can takes no exponential time.
+// A pattern that cannot be enforced refuses its tool, which is said; one that can takes no exponential time. Seen to
+// fail: with a bad tool left out silently.
 func TestCaseD12Patterns(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		pattern := func(p string) spec {
@@ -173,7 +179,8 @@ func TestCaseD12Patterns(t *testing.T) {
 	})
 }
 
-// The guard against cycles stops neither early nor late, and what is nested too deeply is an error and no crash.
+// The guard against cycles stops neither early nor late, and what is nested too deeply is an error and no crash. Seen to
+// fail: with a bound of nesting that is out of reach.
 func TestCaseD13DeepTree(t *testing.T) {
 	deep := func(levels, nameless int) string {
 		var text strings.Builder
@@ -205,7 +212,7 @@ func TestCaseD13DeepTree(t *testing.T) {
 }
 
 // One policy for formats per draft; what is not known is ignored, but a dialect that is not known is refused, and not
-// fetched (see TestLaw05NothingIsLoaded).
+// fetched (see TestLaw05NothingIsLoaded). Seen to fail: with formats asserted in every draft.
 func TestCaseD14FormatPerDraft(t *testing.T) {
 	draft := func(uri, format string) string {
 		return fmt.Sprintf(`{"$schema":%q,"type":"object","properties":{"x":{"type":"string","format":%q}}}`, uri, format)
@@ -231,7 +238,7 @@ func TestCaseD14FormatPerDraft(t *testing.T) {
 	})
 }
 
-// Each draft is read by its own rules.
+// Each draft is read by its own rules. Seen to fail: with every schema read as one of 2020-12.
 func TestSchemaOfEachDraft(t *testing.T) {
 	exclusive, tuple := map[string]string{`{"n":5}`: "/n", `{"n":6}`: ""}, map[string]string{`{"t":["a",1]}`: "", `{"t":["a","b"]}`: "/t/1"}
 	in := func(uri, properties string) string {
@@ -249,7 +256,7 @@ func TestSchemaOfEachDraft(t *testing.T) {
 	})
 }
 
-// Odd shapes are accepted as what they mean.
+// Odd shapes are accepted as what they mean. Seen to fail: with the input not validated.
 func TestCaseD15OddShapes(t *testing.T) {
 	x := func(schema string) string { return `{"type":"object","properties":{"x":` + schema + `}}` }
 	throughCalls(t, []shape{
@@ -260,7 +267,8 @@ func TestCaseD15OddShapes(t *testing.T) {
 	})
 }
 
-// Five thousand tools of one registration are all listed, sorted, and callable.
+// Five thousand tools of one registration are all listed, sorted, and callable. Seen to fail: with names in the order of
+// a map.
 func TestFiveThousandTools(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		p := w.peerOf(registry.Owner{Name: "a", Builtin: true})

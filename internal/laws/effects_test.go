@@ -15,8 +15,8 @@ import (
 
 func effects(e tool.Effects) uint16 { return uint16(e) }
 
-// Effects, irreversibility, requests and targets may depend on the arguments, within what was declared; an answer beyond is
-// a contradiction; unknown means all.
+// Effects, irreversibility, requests and targets may depend on the arguments, within what was declared; an answer beyond
+// is a contradiction; unknown means all. Seen to fail: with a contradiction let through.
 func TestLaw23Effects(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{
@@ -65,7 +65,8 @@ func TestLaw23Effects(t *testing.T) {
 	})
 }
 
-// What exceeds the call's effects is refused by the brokered services, and reported.
+// What exceeds the call's effects is refused by the brokered services, and reported. Seen to fail: with the services not
+// looking at the effects.
 func TestLaw24EffectsAreEnforced(t *testing.T) {
 	everyTransportWith(t, settings{grants: services()}, func(t *testing.T, w *world) {
 		if w.over == fake {
@@ -102,7 +103,8 @@ func TestLaw24EffectsAreEnforced(t *testing.T) {
 	})
 }
 
-// During Prepare the services only read, and nothing is asked; what is asked afterwards is what the prepared action needs.
+// During Prepare the services only read, and nothing is asked; what is asked afterwards is what the prepared action
+// needs. Seen to fail: with the gate of the execution given to the preparation, and with the review not shown.
 func TestLaw25PreparingChangesNothing(t *testing.T) {
 	asks := []rule{{"read", "private", permission.Ask}}
 	everyTransportWith(t, settings{grants: services(), rules: asks}, func(t *testing.T, w *world) {
@@ -140,7 +142,8 @@ func TestLaw25PreparingChangesNothing(t *testing.T) {
 }
 
 // A prepared action commits at most once, for what was approved; not committed, it is discarded, once; it dies with its
-// process and is never prepared again behind the user's back.
+// process and is never prepared again behind the user's back. Seen to fail: with an action kept though permission was
+// refused, and with one that is lost taken as committed.
 func TestLaw26OneShot(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		p := w.peer("a")
@@ -189,7 +192,7 @@ func TestLaw26OneShot(t *testing.T) {
 }
 
 // Reads at the head of a batch run together; anything else when what stands before it has ended; settlements are in call
-// order.
+// order. Seen to fail: with every call at the head, and with none.
 func TestLaw29Order(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{
@@ -231,7 +234,7 @@ func TestLaw29Order(t *testing.T) {
 }
 
 // Targets choose the instructions that are nearest to them, each given once per session; those outside the root are
-// ignored, and they are no permission.
+// ignored, and they are no permission. Seen to fail: with the files given again, and with those of a failed call given.
 func TestLaw30ContextTargets(t *testing.T) {
 	everyTransportWith(t, settings{grants: services()}, func(t *testing.T, w *world) {
 		w.write("AGENTS.md", "of the root")
@@ -277,7 +280,8 @@ func TestLaw30ContextTargets(t *testing.T) {
 	})
 }
 
-// Progress of a call is passed on in order, growing, and without the terminal's control.
+// Progress of a call is passed on in order, growing, and without the terminal's control. Seen to fail: with every report
+// passed on.
 func TestProgress(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})

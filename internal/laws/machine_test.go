@@ -325,7 +325,10 @@ func (a *approver) questionsOf(call string) []permission.Request {
 
 // Whatever happens, in whatever order: a call ends once; it runs what was captured and at most once; what ran is recorded
 // with its end; and closing leaves nothing, neither tool nor process nor file nor goroutine. More of it is run with
-// -rapid.checks and -rapid.steps. It looks at all goroutines, and so runs while no other test does.
+// -rapid.checks and -rapid.steps. It looks at all goroutines, and so runs while no other test does. Seen to fail: with
+// the latest tool run in place of the captured one, with a call run again, with an interruption not recorded, with an
+// outcome given twice, with any session resuming, with an action discarded that was committed, and with tools left after
+// a crash.
 func TestMachine(t *testing.T) { //nolint:paralleltest // see above
 	said := false // how often, on the command line
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == checksFlag })
@@ -350,7 +353,7 @@ func TestMachine(t *testing.T) { //nolint:paralleltest // see above
 					}
 				})
 				m := newMachine(rt, tt.over, dir)
-				if said {
+				if said && tt.over != grpc { // where the plugin of such an executor would not end, either
 					m.stubborn = 8
 				}
 				rt.Repeat(m.actions())

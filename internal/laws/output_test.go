@@ -50,7 +50,8 @@ func (w *world) bounded(e ended, head, tail string) {
 }
 
 // What is over the limits becomes a preview of head and tail with the handle of the whole; with content only its text is
-// measured, and without it the structured value; there are hard ceilings.
+// measured, and without it the structured value; there are hard ceilings. Seen to fail: with the structured value not
+// measured, and with the ceiling ignored.
 func TestLaw17Bounded(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}, "declares": {Output: `{"type":"object"}`}})
@@ -90,7 +91,8 @@ func TestLaw17Bounded(t *testing.T) {
 	})
 }
 
-// A hundred mebibytes that are streamed come to the model as a preview, and whole to the store.
+// A hundred mebibytes that are streamed come to the model as a preview, and whole to the store. Seen to fail: with the
+// first text not kept, and with the file of a call that ended left there.
 func TestLaw17Streamed(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		size := 100 << 20
@@ -115,6 +117,7 @@ func TestLaw17Streamed(t *testing.T) {
 }
 
 // What was cut can be read before anybody hears of it; what cannot be kept ends the call operationally, without residue.
+// Seen to fail: with a preview given though the whole could not be kept.
 func TestLaw18RetainedOrFailed(t *testing.T) {
 	everyTransport(t, func(t *testing.T, plain *world) {
 		published := make(chan string, 1)
@@ -170,7 +173,8 @@ func TestLaw18RetainedOrFailed(t *testing.T) {
 	})
 }
 
-// What the tool itself dropped is said, in a field and to the model, and is nobody's to keep.
+// What the tool itself dropped is said, in a field and to the model, and is nobody's to keep. Seen to fail: with what was
+// lost not said.
 func TestLaw19HonestProducers(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {}})
@@ -188,8 +192,9 @@ func TestLaw19HonestProducers(t *testing.T) {
 	})
 }
 
-// A tool's schemas and output know nothing of bounding: its definition is what it declared, and managed paths are in nothing
-// that a model sees.
+// A tool's schemas and output know nothing of bounding: its definition is what it declared, and managed paths are in
+// nothing that a model sees. Seen to fail: with an output read by any session, and with the path of the file as its
+// handle.
 func TestLaw20StorageStaysPrivate(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		const schema = `{"type":"object","additionalProperties":false,"properties":{"value":{"type":"string"}}}`
