@@ -82,6 +82,10 @@ func toolhost() house {
 				why: "the tool contract is plain values; it knows neither processes nor connections",
 			},
 			{
+				packages: []string{"tool/schema"}, only: []string{}, never: []string{"os/exec", "net/http"},
+				why: "schemas and values are text; nothing is loaded for them",
+			},
+			{
 				packages: []string{"service"}, never: []string{"os/exec", "net/http"},
 				why: "the contracts of the services are plain values and know no engine",
 			},
@@ -150,7 +154,7 @@ func toolhost() house {
 				why: "go-plugin and its logger are known under plugin/ only",
 			},
 			{
-				path: "github.com/santhosh-tekuri/jsonschema", homes: []string{"tool"},
+				path: "github.com/santhosh-tekuri/jsonschema", homes: []string{"tool/schema"},
 				why: "schemas are compiled in one place, which loads nothing",
 			},
 			{path: "modernc.org/sqlite", homes: []string{"state"}, why: "what outlives a host has one owner"},
@@ -218,7 +222,7 @@ func transport() []string {
 // hostSide is all that runs in the host only.
 func hostSide() []string {
 	return []string{
-		"state", "sandbox", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
+		"state", "sandbox", "tool/schema", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
 		"plugin/broker", "plugin/client", "config", "instructions", "location", "host", "mcpserver", "control",
 	}
 }

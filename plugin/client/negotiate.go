@@ -15,6 +15,7 @@ import (
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 // maxIntroduction is the most bytes that are kept of what a plugin calls itself.
@@ -59,14 +60,14 @@ func (i *Incarnation) negotiate(ctx context.Context, link *link) ([]service.Gran
 
 // checkSettings validates the settings against the schema that the plugin
 // describes. Without a schema there are no settings.
-func checkSettings(settings, schema []byte) error {
-	if len(schema) == 0 {
+func checkSettings(settings, described []byte) error {
+	if len(described) == 0 {
 		if len(settings) == 0 {
 			return nil
 		}
 		return errors.New("it takes no settings: remove them")
 	}
-	compiled, err := tool.CompileSchema(schema)
+	compiled, err := schema.Compile(described)
 	if err != nil {
 		return fmt.Errorf("the schema of its settings is invalid: %w", err)
 	}

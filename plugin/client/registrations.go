@@ -46,7 +46,7 @@ func (c closedRegistration) isOver() bool { return time.Since(c.since) > closedF
 
 // Register registers the tools. When ctx is over before it returns, nothing is
 // registered; a schema that is being compiled is not interrupted, which is bounded
-// (see [tool.CompileSchema]).
+// (see package schema).
 func (r *registrations) Register(ctx context.Context, remote []wire.RemoteTool) (uint64, []wire.Refused, error) {
 	i := (*Incarnation)(r)
 	if err := ctx.Err(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
-	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 // side is the plugin's side with one tool, of number 1.
@@ -263,14 +263,14 @@ func TestLaw11SchemasOfEncodedForms(t *testing.T) {
 	}
 	const in = `{"bytes":"aGk=","raw":{"a":[1]},"number":1.50}`
 	for _, raw := range []json.RawMessage{made.value.Input, made.value.Output} {
-		schema, err := tool.CompileSchema(raw)
+		compiled, err := schema.Compile(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := schema.Validate([]byte(in)); err != nil {
+		if err := compiled.Validate([]byte(in)); err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
-		if schema.Validate([]byte(`{"bytes":[104],"raw":1,"number":1}`)) == nil {
+		if compiled.Validate([]byte(`{"bytes":[104],"raw":1,"number":1}`)) == nil {
 			t.Errorf("%s allows a list of bytes", raw)
 		}
 	}

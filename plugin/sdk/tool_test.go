@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 type Place struct {
@@ -38,16 +39,16 @@ func TestSchemasFromTypes(t *testing.T) {
 	if v.Description != "Forecast" || v.Title != "Forecast" || v.Effects != tool.Network || v.Structured != nil {
 		t.Errorf("tool = %+v", v)
 	}
-	input, err := tool.CompileInput(v.Input)
+	input, err := schema.CompileInput(v.Input)
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := tool.CompileSchema(v.Output)
+	output, err := schema.Compile(v.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		schema *tool.Schema
+		schema *schema.Schema
 		value  string
 		valid  bool
 	}{

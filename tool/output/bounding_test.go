@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -524,18 +525,18 @@ func run(t testing.TB, k *Keeper, session, name string, input any) (tool.Result,
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, err := tool.CompileInput(k.Tools()[name].Input)
+	in, err := schema.CompileInput(k.Tools()[name].Input)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := schema.Decode(raw); err != nil {
+	if _, err := in.Decode(raw); err != nil {
 		t.Fatal(err)
 	}
 	result, err := k.Tools()[name].Execute(context.Background(), tool.Call{
 		Identity: tool.Identity{Session: session, Agent: "a", Message: "m", Call: "c"}, Tool: "host/" + name, Input: raw,
 	})
 	if err == nil {
-		out, err := tool.CompileSchema(k.Tools()[name].Output)
+		out, err := schema.Compile(k.Tools()[name].Output)
 		if err != nil {
 			t.Fatal(err)
 		}

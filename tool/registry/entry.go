@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 // An entry is one registered tool: what is shown of it, and what runs it. It is
@@ -21,9 +22,9 @@ type entry struct {
 	registration *Registration
 	authored     string
 	definition   tool.Definition
-	input        *tool.Schema
-	output       *tool.Schema             // nil: any value
-	structured   *tool.Schema             // nil: the output's
+	input        *schema.Schema
+	output       *schema.Schema           // nil: any value
+	structured   *schema.Schema           // nil: the output's
 	requests     []tool.PermissionRequest // of every call, without prepare
 	targets      []string                 // properties of the input, without prepare
 	unavailable  string
@@ -99,16 +100,16 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 		return nil, err
 	}
 	var err error
-	if e.input, err = r.schemas.compile("input", t.Input, tool.CompileInput); err != nil {
+	if e.input, err = r.schemas.compile("input", t.Input, schema.CompileInput); err != nil {
 		return nil, fmt.Errorf("input %w", err)
 	}
 	if !absent(t.Output) {
-		if e.output, err = r.schemas.compile("output", t.Output, tool.CompileSchema); err != nil {
+		if e.output, err = r.schemas.compile("output", t.Output, schema.Compile); err != nil {
 			return nil, fmt.Errorf("output %w", err)
 		}
 	}
 	if !absent(t.Structured) {
-		if e.structured, err = r.schemas.compile("output", t.Structured, tool.CompileSchema); err != nil {
+		if e.structured, err = r.schemas.compile("output", t.Structured, schema.Compile); err != nil {
 			return nil, fmt.Errorf("structured %w", err)
 		}
 	}
@@ -127,7 +128,7 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 }
 
 // structuredSchema describes the structured value, or is nil.
-func (e *entry) structuredSchema() *tool.Schema {
+func (e *entry) structuredSchema() *schema.Schema {
 	if e.structured != nil {
 		return e.structured
 	}
@@ -177,7 +178,7 @@ func cloneRequests(requests []tool.PermissionRequest) []tool.PermissionRequest {
 	return requests
 }
 
-func sameSchema(a, b *tool.Schema) bool {
+func sameSchema(a, b *schema.Schema) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 const (
 	// MaxSchemaSize is how many bytes the compiled schemas of one owner's active
-	// registrations may occupy together, as [tool.Schema.Size] counts them. A schema
+	// registrations may occupy together, as [schema.Schema.Size] counts them. A schema
 	// that several tools share counts once (law 5).
 	MaxSchemaSize = 64 << 20
 
@@ -22,21 +22,21 @@ const (
 // registered keeps its own.
 type schemas struct {
 	mu       sync.Mutex // guards what follows
-	compiled map[string]*tool.Schema
+	compiled map[string]*schema.Schema
 	bytes    int // at most maxCachedSchemas
 }
 
 // compile returns what compile makes of raw. The role keeps apart what is made in
 // different ways.
-func (s *schemas) compile(role string, raw json.RawMessage, compile func(json.RawMessage) (*tool.Schema, error)) (*tool.Schema, error) {
+func (s *schemas) compile(role string, raw json.RawMessage, compile func(json.RawMessage) (*schema.Schema, error)) (*schema.Schema, error) {
 	key := role + string(raw)
 	s.mu.Lock()
-	schema, ok := s.compiled[key]
+	compiled, ok := s.compiled[key]
 	s.mu.Unlock()
 	if ok {
-		return schema, nil
+		return compiled, nil
 	}
-	schema, err := compile(raw)
+	compiled, err := compile(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func (s *schemas) compile(role string, raw json.RawMessage, compile func(json.Ra
 	if other, ok := s.compiled[key]; ok {
 		return other, nil // another owner was faster
 	}
-	size := len(key) + schema.Size()
+	size := len(key) + compiled.Size()
 	if s.bytes += size; s.compiled == nil || s.bytes > maxCachedSchemas {
-		s.compiled, s.bytes = make(map[string]*tool.Schema), size
+		s.compiled, s.bytes = make(map[string]*schema.Schema), size
 	}
-	s.compiled[key] = schema
-	return schema, nil
+	s.compiled[key] = compiled
+	return compiled, nil
 }
 
 // A budget is what the compiled schemas of one owner occupy.
@@ -59,9 +59,9 @@ type budget struct {
 	// of the owner is compiled and not yet charged.
 	turn sync.Mutex
 
-	mu    sync.Mutex           // guards what follows
-	users map[*tool.Schema]int // by schema, how many use it
-	size  int                  // of these schemas, at most MaxSchemaSize
+	mu    sync.Mutex             // guards what follows
+	users map[*schema.Schema]int // by schema, how many use it
+	size  int                    // of these schemas, at most MaxSchemaSize
 }
 
 // charge counts the schemas of e, or none of them and says why.
@@ -69,7 +69,7 @@ func (b *budget) charge(plugin string, e *entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.users == nil {
-		b.users = make(map[*tool.Schema]int)
+		b.users = make(map[*schema.Schema]int)
 	}
 	for _, s := range e.schemas() {
 		if b.users[s]++; b.users[s] == 1 {
@@ -100,9 +100,9 @@ func (b *budget) releaseLocked(e *entry) {
 }
 
 // schemas are those of e.
-func (e *entry) schemas() []*tool.Schema {
-	all := []*tool.Schema{e.input}
-	for _, s := range []*tool.Schema{e.output, e.structured} {
+func (e *entry) schemas() []*schema.Schema {
+	all := []*schema.Schema{e.input}
+	for _, s := range []*schema.Schema{e.output, e.structured} {
 		if s != nil {
 			all = append(all, s)
 		}

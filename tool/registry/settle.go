@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 // settle validates what the executor returned and makes the settlement of a
@@ -42,27 +43,27 @@ var errNoValue = errors.New("there is none, and the tool declares a schema for i
 
 // decode reads a value strictly and validates it. Nothing is a value only where no
 // schema asks for one.
-func decode(raw []byte, schema *tool.Schema) (any, error) {
+func decode(raw []byte, of *schema.Schema) (any, error) {
 	switch {
-	case len(raw) == 0 && schema == nil:
+	case len(raw) == 0 && of == nil:
 		return nil, nil
 	case len(raw) == 0:
 		return nil, errNoValue
-	case schema == nil:
-		return tool.Decode(raw)
+	case of == nil:
+		return schema.Decode(raw)
 	}
-	return schema.Decode(raw)
+	return of.Decode(raw)
 }
 
 // check validates a value that was decoded before, if a schema asks for it.
-func check(v any, given bool, schema *tool.Schema) error {
+func check(v any, given bool, of *schema.Schema) error {
 	switch {
-	case schema == nil:
+	case of == nil:
 		return nil
 	case !given:
 		return errNoValue
 	}
-	return schema.Check(v)
+	return of.Check(v)
 }
 
 // contentOf is what the model reads: a copy of what the tool gave, of each block

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// MaxSchemaBytes is the most bytes of a schema.
-const MaxSchemaBytes = 1 << 20
+// MaxBytes is the most bytes of a schema.
+const MaxBytes = 1 << 20
 
 // A Schema is a JSON Schema, compiled once. It is immutable and safe for
 // concurrent use.
@@ -48,7 +48,7 @@ const MaxSchemaBytes = 1 << 20
 // # Limits
 //
 // A schema that would take about a second to compile is refused, one that would
-// occupy more than [MaxSchemaSize] once it is compiled, and one
+// occupy more than [MaxSize] once it is compiled, and one
 // that repeats itself without end on the same value. Validation is bounded too:
 // where the schema and the value together would need more than about a second,
 // the value is invalid and the error says so.
@@ -59,9 +59,9 @@ type Schema struct {
 	size     int // see Size
 }
 
-// SchemaError is why a schema was refused, in words for the author of the tool.
+// Error is why a schema was refused, in words for the author of the tool.
 // Its length is bounded.
-type SchemaError struct {
+type Error struct {
 	// Path is the JSON pointer of the offending fragment, "" for the whole schema.
 	Path string
 	// Fragment is the beginning of what stands there; it may be empty.
@@ -70,7 +70,7 @@ type SchemaError struct {
 	Reason string
 }
 
-func (e *SchemaError) Error() string {
+func (e *Error) Error() string {
 	text := "schema"
 	if e.Path != "" {
 		text += " at " + e.Path
@@ -81,8 +81,8 @@ func (e *SchemaError) Error() string {
 	return text + ": " + e.Reason
 }
 
-// CompileSchema compiles a schema of any value. The error is a [*SchemaError].
-func CompileSchema(raw json.RawMessage) (*Schema, error) {
+// Compile compiles a schema of any value. The error is a [*Error].
+func Compile(raw json.RawMessage) (*Schema, error) {
 	doc, err := decodeSchema(raw)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 // Absent (nothing, white space, null) it is an object without properties. A root
 // without "type" or "properties" is given them, and null in place of
 // "properties" or "required", which generators write for an empty list, counts as
-// absent; all else stays as it is. The error is a [*SchemaError].
+// absent; all else stays as it is. The error is a [*Error].
 func CompileInput(raw json.RawMessage) (*Schema, error) {
 	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
 		raw = json.RawMessage(`{"type":"object","properties":{}}`)
@@ -108,19 +108,19 @@ func CompileInput(raw json.RawMessage) (*Schema, error) {
 		return nil, schemaErrorf("the schema of an input must be an object, got %s", describe(doc))
 	}
 	if t, ok := root["type"]; ok && t != "object" {
-		return nil, &SchemaError{Path: "/type", Fragment: encode(t, maxQuotedBytes), Reason: `the input of a tool is an object: expected "object"`}
+		return nil, &Error{Path: "/type", Fragment: encode(t, maxQuotedBytes), Reason: `the input of a tool is an object: expected "object"`}
 	}
 	return compileDocument(completeRoot(raw, root), root)
 }
 
 // decodeSchema reads the text of a schema.
 func decodeSchema(raw json.RawMessage) (any, error) {
-	if len(raw) > MaxSchemaBytes {
-		return nil, schemaErrorf("it has %d bytes: at most %d", len(raw), MaxSchemaBytes)
+	if len(raw) > MaxBytes {
+		return nil, schemaErrorf("it has %d bytes: at most %d", len(raw), MaxBytes)
 	}
 	doc, err := Decode(raw)
 	if invalid, ok := errors.AsType[*InvalidValue](err); ok {
-		return nil, &SchemaError{Path: invalid.Problems[0].Path, Reason: invalid.Problems[0].Message}
+		return nil, &Error{Path: invalid.Problems[0].Path, Reason: invalid.Problems[0].Message}
 	}
 	switch doc.(type) {
 	case map[string]any, bool:
@@ -151,8 +151,8 @@ func compileDocument(raw json.RawMessage, doc any) (*Schema, error) {
 		return nil, err
 	}
 	size := shape.size() + 2*compact.Len()
-	if size > MaxSchemaSize {
-		return nil, schemaErrorf("it takes about %d bytes of memory once it is compiled: at most %d", size, MaxSchemaSize)
+	if size > MaxSize {
+		return nil, schemaErrorf("it takes about %d bytes of memory once it is compiled: at most %d", size, MaxSize)
 	}
 	return &Schema{raw: compact.Bytes(), compiled: compiled, shape: shape, size: size}, nil
 }
@@ -243,7 +243,7 @@ func checkDialect(doc any) error {
 		"https://json-schema.org/draft-04/schema":
 		return nil
 	}
-	return &SchemaError{
+	return &Error{
 		Path: "/$schema", Fragment: encode(dialect, maxQuotedBytes),
 		Reason: "the dialect is not known: use draft 4, 6, 7, 2019-09 or 2020-12, or leave it out",
 	}
@@ -293,7 +293,7 @@ func (e *outsideError) Error() string {
 }
 
 // refusal turns the compiler's error into ours.
-func refusal(err error, doc any) *SchemaError {
+func refusal(err error, doc any) *Error {
 	if outside, ok := errors.AsType[*outsideError](err); ok {
 		return schemaErrorf("%v", outside)
 	}
@@ -312,7 +312,7 @@ func refusal(err error, doc any) *SchemaError {
 			}
 			problem.Message = patternError(pattern)
 		}
-		return &SchemaError{Path: problem.Path, Fragment: encode(fragment, maxQuotedBytes), Reason: problem.Message}
+		return &Error{Path: problem.Path, Fragment: encode(fragment, maxQuotedBytes), Reason: problem.Message}
 	}
 	reason := strings.ReplaceAll(err.Error(), documentURL, "")
 	if whole, ok := errors.AsType[*jsonschema.SchemaError](err); ok {
@@ -321,6 +321,6 @@ func refusal(err error, doc any) *SchemaError {
 	return schemaErrorf("%s", cut(reason, maxMessageBytes))
 }
 
-func schemaErrorf(format string, args ...any) *SchemaError {
-	return &SchemaError{Reason: fmt.Sprintf(format, args...)}
+func schemaErrorf(format string, args ...any) *Error {
+	return &Error{Reason: fmt.Sprintf(format, args...)}
 }

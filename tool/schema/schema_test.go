@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding/json"
@@ -17,9 +17,9 @@ import (
 
 func compiled(t *testing.T, raw string) *Schema {
 	t.Helper()
-	s, err := CompileSchema(json.RawMessage(raw))
+	s, err := Compile(json.RawMessage(raw))
 	if err != nil {
-		t.Fatalf("CompileSchema(%s): %v", raw, err)
+		t.Fatalf("Compile(%s): %v", raw, err)
 	}
 	return s
 }
@@ -157,8 +157,8 @@ func TestCaseD03RecursiveSchema(t *testing.T) {
 		`{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`,
 		`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"p":{"$ref":"#/$defs/x"}},"dependentSchemas":{"q":{"$ref":"#/$defs/x"}}},"x":{"allOf":[{"$ref":"#/$defs/a"}]}}}`,
 	} {
-		if _, err := CompileSchema(json.RawMessage(loop)); !strings.Contains(errorText(err), "refers to itself on the same value") {
-			t.Errorf("CompileSchema(%s) = %v", loop, err)
+		if _, err := Compile(json.RawMessage(loop)); !strings.Contains(errorText(err), "refers to itself on the same value") {
+			t.Errorf("Compile(%s) = %v", loop, err)
 		}
 	}
 }
@@ -180,9 +180,9 @@ func TestCaseD05OffendingFragment(t *testing.T) {
 		{`{"$dynamicAnchor":"n","$defs":{"n":{"$dynamicAnchor":"n"}}}`, `schema: it has two $dynamicAnchor "n": references that depend on how they are reached are not supported`},
 	}
 	for _, tt := range tests {
-		_, err := CompileSchema(json.RawMessage(tt.schema))
+		_, err := Compile(json.RawMessage(tt.schema))
 		if got := errorText(err); got != tt.want {
-			t.Errorf("CompileSchema(%s)\n got %s\nwant %s", tt.schema, got, tt.want)
+			t.Errorf("Compile(%s)\n got %s\nwant %s", tt.schema, got, tt.want)
 		}
 	}
 }
@@ -306,9 +306,9 @@ func TestCaseD12Patterns(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"x":{"pattern":"^(?!tmp-)[a-z]+$"}}}`,
 		`{"patternProperties":{"^(?!tmp-)[a-z]+$":{}}}`,
 	} {
-		_, err := CompileSchema(json.RawMessage(schema))
+		_, err := Compile(json.RawMessage(schema))
 		if got := errorText(err); !strings.Contains(got, "^(?!tmp-)[a-z]+$") || !strings.Contains(got, "RE2") {
-			t.Errorf("CompileSchema(%s) = %q", schema, got)
+			t.Errorf("Compile(%s) = %q", schema, got)
 		}
 	}
 	s := compiled(t, `{"pattern":"(a+)+$"}`)
@@ -378,7 +378,7 @@ func TestCaseD14FormatPerDraft(t *testing.T) {
 		}
 	}
 	for _, unknown := range []string{`"https://example.com/dialect"`, `"http://json-schema.org/draft-03/schema#"`, `"https://json-schema.org/schema"`, `7`, `"#"`} {
-		_, err := CompileSchema(json.RawMessage(`{"$schema":` + unknown + `}`))
+		_, err := Compile(json.RawMessage(`{"$schema":` + unknown + `}`))
 		if want := `schema at /$schema (` + unknown + `): the dialect is not known: use draft 4, 6, 7, 2019-09 or 2020-12, or leave it out`; errorText(err) != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -427,16 +427,16 @@ func TestLaw05SchemasLoadNothing(t *testing.T) {
 			`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveRef":%s}`,
 		} {
 			raw := fmt.Sprintf(schema, quoted)
-			_, err := CompileSchema(json.RawMessage(raw))
-			if _, ok := errors.AsType[*SchemaError](err); !ok {
-				t.Errorf("CompileSchema(%s) = %v, want it refused", raw, err)
+			_, err := Compile(json.RawMessage(raw))
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Errorf("Compile(%s) = %v, want it refused", raw, err)
 			}
 		}
 	}
 	if n := asked.Load(); n != 0 {
 		t.Errorf("the server saw %d connections", n)
 	}
-	_, err := CompileSchema(json.RawMessage(`{"$ref":"file:///etc/passwd"}`))
+	_, err := Compile(json.RawMessage(`{"$ref":"file:///etc/passwd"}`))
 	if want := `schema: it refers to "file:///etc/passwd", and nothing is loaded: put what it needs under $defs`; errorText(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -452,7 +452,7 @@ func TestLaw05SchemasLoadNothing(t *testing.T) {
 
 // Whatever is given as a schema compiles or is refused, and validates without a
 // panic. What is compiled once compiles again from its own JSON.
-func FuzzCompileSchema(f *testing.F) {
+func FuzzCompile(f *testing.F) {
 	for _, schema := range []string{
 		fiveFields, `{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`,
 		`{"$schema":"http://json-schema.org/draft-04/schema#","id":"x","dependencies":{"a":["b"]},"exclusiveMinimum":true,"minimum":1}`,
@@ -464,18 +464,25 @@ func FuzzCompileSchema(f *testing.F) {
 		f.Add([]byte(schema), []byte(`{"path":"x","offset":1,"a":[1,{"b":null}]}`))
 	}
 	f.Fuzz(func(t *testing.T, schema, value []byte) {
-		s, err := CompileSchema(schema)
+		s, err := Compile(schema)
 		if err != nil {
-			if _, ok := errors.AsType[*SchemaError](err); !ok {
-				t.Fatalf("CompileSchema(%q) = %T", schema, err)
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Fatalf("Compile(%q) = %T", schema, err)
 			}
 			return
 		}
-		if _, err := CompileSchema(s.JSON()); err != nil {
-			t.Fatalf("CompileSchema(%q) = %v, but its JSON was compiled from %q", s.JSON(), err, schema)
+		if _, err := Compile(s.JSON()); err != nil {
+			t.Fatalf("Compile(%q) = %v, but its JSON was compiled from %q", s.JSON(), err, schema)
 		}
 		if err := s.Validate(value); err != nil && len(err.Error()) > maxProblems*(maxPathBytes+maxMessageBytes) {
 			t.Fatalf("the error has %d bytes", len(err.Error()))
 		}
 	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ type surveyor struct {
 
 // survey refuses a document that would take too long to compile, or whose patterns
 // would take too much memory. The error is a
-// [*SchemaError].
+// [*Error].
 func survey(doc any) error {
 	s := &surveyor{doc: doc, refs: make(map[string]struct{})}
 	if err := s.visit(doc, 0, 0); err != nil {
@@ -157,8 +157,8 @@ func (s *surveyor) pattern(pattern string) error {
 	if size > maxPatternSize {
 		return schemaErrorf("the pattern %q is too large: its repetitions multiply", cut(pattern, maxQuotedBytes))
 	}
-	if s.bytes += patternBytes(pattern); s.bytes > MaxSchemaSize {
-		return schemaErrorf("its patterns take more than %d MiB of memory with %q: repeat less, or in fewer places", MaxSchemaSize>>20, cut(pattern, maxQuotedBytes))
+	if s.bytes += patternBytes(pattern); s.bytes > MaxSize {
+		return schemaErrorf("its patterns take more than %d MiB of memory with %q: repeat less, or in fewer places", MaxSize>>20, cut(pattern, maxQuotedBytes))
 	}
 	s.cost += costOfPattern * size
 	return nil

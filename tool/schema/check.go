@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding/json"
@@ -182,7 +182,7 @@ func misspelled(key string, members []member) *Problem {
 		}
 		folding = folding || len(p.folded) > 0
 	}
-	if !folding || len(key) > MaxSchemaBytes {
+	if !folding || len(key) > MaxBytes {
 		return nil
 	}
 	var buffer [64]byte

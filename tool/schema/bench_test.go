@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding/json"
@@ -28,7 +28,7 @@ func fiveFieldInput() []byte {
 
 func compiledForBench(b *testing.B, raw string) *Schema {
 	b.Helper()
-	s, err := CompileSchema(json.RawMessage(raw))
+	s, err := Compile(json.RawMessage(raw))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func BenchmarkSchemaDecode1MiBStructure(b *testing.B) {
 	}
 }
 
-func BenchmarkCompileSchema(b *testing.B) {
+func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := CompileInput(json.RawMessage(fiveFields)); err != nil {

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding/json"
@@ -6,9 +6,9 @@ import (
 	"regexp/syntax"
 )
 
-// MaxSchemaSize is the most a compiled schema may occupy, as [Schema.Size] counts
+// MaxSize is the most a compiled schema may occupy, as [Schema.Size] counts
 // it.
-const MaxSchemaSize = 8 << 20
+const MaxSize = 8 << 20
 
 // What a compiled schema occupies, in bytes. A few bytes of text can become a
 // thousand times as many: a repetition in a pattern is written out, and every
@@ -28,7 +28,7 @@ const (
 )
 
 // Size is about how many bytes of memory the schema occupies, its text included:
-// at most [MaxSchemaSize]. It is the same for the same text, rather too high, and
+// at most [MaxSize]. It is the same for the same text, rather too high, and
 // meant for budgets (law 5).
 func (s *Schema) Size() int { return s.size }
 

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		{"many invalid subschemas", `{"properties":{` + many(80_000, func(i int) string { return fmt.Sprintf(`"p%d":1`, i) }) + `}}`, "too large"},
 		{"deep", strings.Repeat(`{"items":`, 500) + `{}` + strings.Repeat(`}`, 500), "too large"},
 		{"very deep", strings.Repeat(`{"items":`, 60_000) + `{}` + strings.Repeat(`}`, 60_000), "nested deeper"},
-		{"over a mebibyte", `{"description":"` + strings.Repeat("x", MaxSchemaBytes) + `"}`, "bytes"},
+		{"over a mebibyte", `{"description":"` + strings.Repeat("x", MaxBytes) + `"}`, "bytes"},
 		{"long path", `{"properties":{"` + strings.Repeat("x", 5000) + `":{}}}`, "path"},
 		{"mutual allOf", `{"allOf":[{"$ref":"#/$defs/b"}],"$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`, "without end"},
 		{"loop through a child", `{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"p":{"$ref":"#/$defs/x"}},"dependentSchemas":{"q":{"$ref":"#/$defs/x"}}},"x":{"allOf":[{"$ref":"#/$defs/a"}]}}}`, "without end"},
@@ -60,10 +60,10 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			start := time.Now()
-			_, err := CompileSchema(json.RawMessage(tt.schema))
+			_, err := Compile(json.RawMessage(tt.schema))
 			t.Logf("%v: %v", time.Since(start).Round(time.Millisecond), err)
-			if _, ok := errors.AsType[*SchemaError](err); !ok {
-				t.Fatalf("got %v, want a SchemaError", err)
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Fatalf("got %v, want a Error", err)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %q, want it to say %q", err, tt.want)
@@ -122,7 +122,7 @@ func TestHostileValuesAreRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := CompileSchema(json.RawMessage(tt.schema))
+			s, err := Compile(json.RawMessage(tt.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestDearValuesAreValidated(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := CompileSchema(json.RawMessage(tt.schema))
+			s, err := Compile(json.RawMessage(tt.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestLargeSchemasAreCompiled(t *testing.T) {
 		{"a large enum", `{"enum":[` + many(5000, func(i int) string { return fmt.Sprintf(`"value-%d"`, i) }) + `]}`},
 	}
 	for _, tt := range tests {
-		if _, err := CompileSchema(json.RawMessage(tt.schema)); err != nil {
+		if _, err := Compile(json.RawMessage(tt.schema)); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"encoding/json"
@@ -52,7 +52,7 @@ func TestLaw05SizeOfSchema(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			raw := json.RawMessage(tt.schema)
 			before := heap()
-			s, err := CompileSchema(raw)
+			s, err := Compile(raw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestLaw05SchemaThatBecomesLarge(t *testing.T) {
 			"of memory once it is compiled: at most 8388608"},
 	}
 	for _, tt := range tests {
-		if _, err := CompileSchema(json.RawMessage(tt.schema)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := Compile(json.RawMessage(tt.schema)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}

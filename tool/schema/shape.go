@@ -1,4 +1,4 @@
-package tool
+package schema
 
 import (
 	"cmp"
@@ -94,7 +94,7 @@ const (
 	joined
 )
 
-// newShape follows the compiled schema. The error is a [*SchemaError].
+// newShape follows the compiled schema. The error is a [*Error].
 func newShape(compiled *jsonschema.Schema) (*shape, error) {
 	s := &shape{nodes: make(map[*jsonschema.Schema]*node)}
 	s.root = s.add(compiled)
