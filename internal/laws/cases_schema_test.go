@@ -35,7 +35,7 @@ func throughCalls(t *testing.T, shapes []shape) {
 				} else if got := e.String(); !strings.HasPrefix(got, "rejected, invalid_input, ran false: ") || !strings.Contains(got, reason) {
 					t.Errorf("%s %.80s: got %.300s, want it invalid for %q", s.name, value, got, reason)
 				}
-				if took := time.Since(start); took > 5*time.Second {
+				if took := time.Since(start); took > patience {
 					t.Errorf("%s %.80s took %v", s.name, value, took)
 				}
 			}
@@ -67,7 +67,7 @@ func TestCaseD03RecursiveSchema(t *testing.T) {
 			"loop": {Input: `{"type":"object","$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`},
 			"ok":   {Says: "ok"},
 		}})
-		if took := time.Since(start); len(s.refused) != 1 || s.refused["loop"] == "" || took > 5*time.Second {
+		if took := time.Since(start); len(s.refused) != 1 || s.refused["loop"] == "" || took > patience {
 			t.Errorf("refused %v in %v, want loop", s.refused, took)
 		}
 		w.want(w.callRaw("tree", `{"do":"echo","kids":[{"kids":[]},{}]}`), `completed: {"do":"echo","kids":[{"kids":[]},{}]}`)
@@ -173,7 +173,7 @@ func TestCaseD12Patterns(t *testing.T) {
 		}
 		start := time.Now()
 		w.want(w.callRaw("dear", `{"x":"`+strings.Repeat("a", 40)+`!"}`), "rejected, invalid_input, …")
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > patience {
 			t.Errorf("it took %v", took)
 		}
 	})

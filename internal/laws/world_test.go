@@ -46,7 +46,8 @@ type settings struct {
 	hooks      registry.Hooks
 	rules      []rule // before the defaults, which ask about tools
 	limits     *output.Limits
-	outputs    func(dir string) string // the store's directory; nil for one that will be made
+	perTool    map[string]output.Limits // by canonical id
+	outputs    func(dir string) string  // the store's directory; nil for one that will be made
 	deadline   time.Duration
 	suspension time.Duration
 	grants     []service.Grant
@@ -118,7 +119,7 @@ func newWorld(t tester, over transport, dir string, s settings) *world {
 	if s.limits != nil {
 		limits = *s.limits
 	}
-	keeper := output.NewKeeper(output.KeeperOptions{Store: w.store, Location: w.root, Limits: limits})
+	keeper := output.NewKeeper(output.KeeperOptions{Store: w.store, Location: w.root, Limits: limits, PerTool: s.perTool})
 	finder := instructions.New(instructions.Options{
 		Files: w.files, Root: w.root, Names: []string{"AGENTS.md"},
 		Seen: func(ctx context.Context, session string, paths []string) ([]string, error) {
