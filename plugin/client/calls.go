@@ -84,20 +84,12 @@ func (i *Incarnation) run(ctx context.Context, call tool.Call, lease *broker.Lea
 	if err == nil {
 		return nil
 	}
-	if !ended(err) {
+	if !wire.Ended(err) {
 		until := time.Now().Add(confirmGrace)
 		lease.End() // what it waits for in the host is over, too
 		i.confirm(call, lease.Token(), until)
 	}
 	return i.callError(ctx, call, err)
-}
-
-// ended reports whether an error says that the handler has ended: it is the
-// handler's own.
-func ended(err error) bool {
-	_, failed := errors.AsType[*tool.Failure](err)
-	_, broke := errors.AsType[*wire.RemoteError](err)
-	return failed || broke
 }
 
 // joinedOutput is the output of a call whose caller takes none.

@@ -20,50 +20,54 @@ import (
 
 func TestCall(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	i := b.start("many")
-	s := i.Status()
-	if s.State != client.Ready || s.Name != "many" || s.Version != "1" || s.Pid == 0 || s.Method == "" {
-		t.Errorf("status = %+v", s)
-	}
-	if got := value[string](b, "echo", `{"text":"hi <&> \u2028"}`); got != "hi <&> \u2028" {
-		t.Errorf("echo = %q", got)
-	}
-	if pid := value[int](b, "pid", `{}`); pid == os.Getpid() || pid != s.Pid {
-		t.Errorf("the tool runs in process %d, want %d", pid, s.Pid)
-	}
-	want := map[string]any{"SessionID": "s", "Agent": "a", "MessageID": "m", "CallID": "c", "HostMade": false, "Tool": "plugin/who"}
-	if got := value[map[string]any](b, "who", `{}`); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("who = %v, want %v", got, want)
-	}
-	_, err := b.call(context.Background(), "fail", `{"text":"try it tomorrow"}`)
-	if failure, ok := errors.AsType[*tool.Failure](err); !ok || failure.Message != "try it tomorrow" {
-		t.Errorf("error = %v, want a failure", err)
-	}
-	wantIn(t, b.failsWith(tool.KindInternal, "error", `{"text":"out of \u001b[2J paper"}`),
-		"plugin many: tool plugin/error: out of \uFFFD[2J paper")
+	bothWays(t, "calls", func(t *testing.T, newBench func(testing.TB) *bench) {
+		b := newBench(t)
+		i := b.start("many")
+		s := i.Status()
+		if s.State != client.Ready || s.Name != "many" || s.Version != "1" || s.Pid == 0 || s.Method == "" {
+			t.Errorf("status = %+v", s)
+		}
+		if got := value[string](b, "echo", `{"text":"hi <&> \u2028"}`); got != "hi <&> \u2028" {
+			t.Errorf("echo = %q", got)
+		}
+		if pid := value[int](b, "pid", `{}`); pid == os.Getpid() || pid != s.Pid {
+			t.Errorf("the tool runs in process %d, want %d", pid, s.Pid)
+		}
+		want := map[string]any{"SessionID": "s", "Agent": "a", "MessageID": "m", "CallID": "c", "HostMade": false, "Tool": "plugin/who"}
+		if got := value[map[string]any](b, "who", `{}`); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("who = %v, want %v", got, want)
+		}
+		_, err := b.call(context.Background(), "fail", `{"text":"try it tomorrow"}`)
+		if failure, ok := errors.AsType[*tool.Failure](err); !ok || failure.Message != "try it tomorrow" {
+			t.Errorf("error = %v, want a failure", err)
+		}
+		wantIn(t, b.failsWith(tool.KindInternal, "error", `{"text":"out of \u001b[2J paper"}`),
+			"plugin many: tool plugin/error: out of \uFFFD[2J paper")
+	})
 }
 
 // Large values in and out, and those about the size of a piece.
 func TestCallSizes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.start("many")
-	if got := value[int](b, "length", `{"text":"`+strings.Repeat("x", 10<<20)+`"}`); got != 10<<20 {
-		t.Errorf("10 MiB arrived as %d bytes", got)
-	}
-	overhead := 2 + 1 + 3 // quotes, and the tag and length of the field
-	for _, n := range []int{0, 1, wire.MaxChunk, wire.MaxWhole - overhead - 1, wire.MaxWhole - overhead, wire.MaxWhole - overhead + 1, wire.MaxWhole, wire.MaxWhole + wire.MaxChunk - overhead, 10 << 20} {
-		r, err := b.call(context.Background(), "big", fmt.Sprintf(`{"bytes":%d}`, n))
-		if err != nil || len(r.Output) != n+2 {
-			t.Errorf("%d bytes came as %d, %v", n, len(r.Output)-2, err)
+	bothWays(t, "calls", func(t *testing.T, newBench func(testing.TB) *bench) {
+		b := newBench(t)
+		b.start("many")
+		if got := value[int](b, "length", `{"text":"`+strings.Repeat("x", 10<<20)+`"}`); got != 10<<20 {
+			t.Errorf("10 MiB arrived as %d bytes", got)
 		}
-	}
-	_, err := b.call(context.Background(), "length", `{"text":"`+strings.Repeat("x", wire.MaxInput)+`"}`)
-	wantKind(t, tool.KindInvalidInput, err)
-	if got := value[string](b, "echo", `{"text":"still here"}`); got != "still here" {
-		t.Errorf("echo = %q", got)
-	}
+		overhead := 2 + 1 + 3 // quotes, and the tag and length of the field
+		for _, n := range []int{0, 1, wire.MaxChunk, wire.MaxWhole - overhead - 1, wire.MaxWhole - overhead, wire.MaxWhole - overhead + 1, wire.MaxWhole, wire.MaxWhole + wire.MaxChunk - overhead, 10 << 20} {
+			r, err := b.call(context.Background(), "big", fmt.Sprintf(`{"bytes":%d}`, n))
+			if err != nil || len(r.Output) != n+2 {
+				t.Errorf("%d bytes came as %d, %v", n, len(r.Output)-2, err)
+			}
+		}
+		_, err := b.call(context.Background(), "length", `{"text":"`+strings.Repeat("x", wire.MaxInput)+`"}`)
+		wantKind(t, tool.KindInvalidInput, err)
+		if got := value[string](b, "echo", `{"text":"still here"}`); got != "still here" {
+			t.Errorf("echo = %q", got)
+		}
+	})
 }
 
 // How a crash is told (case F01): plugin, tool, cause, and the end of what the
@@ -128,88 +132,102 @@ func TestCaseF01CrashSaysWhy(t *testing.T) {
 // touches no other (law 13).
 func TestLaw13CrashIsContained(t *testing.T) {
 	t.Parallel()
-	b, other := newBench(t), newBench(t)
-	b.start("many")
-	other.start("many")
-	var calls sync.WaitGroup
-	for range 5 {
-		began := make(chan struct{}, 1)
-		calls.Go(func() {
-			_, err := b.callWith(context.Background(), "wait", tool.Call{
-				Identity: someone, Input: []byte(`{}`), Progress: func(tool.Progress) { began <- struct{}{} },
+	bothWays(t, "calls", func(t *testing.T, newBench func(testing.TB) *bench) {
+		b, other := newBench(t), newBench(t)
+		b.start("many")
+		other.start("many")
+		var calls sync.WaitGroup
+		for range 5 {
+			began := make(chan struct{}, 1)
+			calls.Go(func() {
+				_, err := b.callWith(context.Background(), "wait", tool.Call{
+					Identity: someone, Input: []byte(`{}`), Progress: func(tool.Progress) { began <- struct{}{} },
+				})
+				wantIn(t, wantKind(t, tool.KindCrashed, err), "signal: killed")
 			})
-			wantIn(t, wantKind(t, tool.KindCrashed, err), "signal: killed")
-		})
-		<-began
-	}
-	calls.Go(func() {
-		if got := value[string](other, "wait", `{"millis":500}`); got != "waited" {
-			t.Errorf("the other plugin's call = %q", got)
+			<-began
 		}
+		calls.Go(func() {
+			if got := value[string](other, "wait", `{"millis":500}`); got != "waited" {
+				t.Errorf("the other plugin's call = %q", got)
+			}
+		})
+		_, _ = b.call(context.Background(), "end", `{"how":"kill"}`)
+		calls.Wait()
 	})
-	_, _ = b.call(context.Background(), "end", `{"how":"kill"}`)
-	calls.Wait()
 }
 
 // Cancelling reaches the handler, ends the call at once, and is no error of the
 // plugin (law 14); neither is the caller's deadline. After it the plugin serves.
 func TestLaw14Interruption(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.start("many")
-	gone := errors.New("the user left")
-	for _, stubborn := range []bool{false, true} {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		var err error
-		within(t, closing, "cancelling", func() {
-			_, err = b.callWith(ctx, "wait", tool.Call{
-				Identity: someone, Input: fmt.Appendf(nil, `{"stubborn":%t}`, stubborn), Progress: func(tool.Progress) { cancel(gone) },
+	bothWays(t, "calls", func(t *testing.T, newBench func(testing.TB) *bench) {
+		b := newBench(t)
+		b.start("many")
+		gone := errors.New("the user left")
+		for _, stubborn := range []bool{false, true} {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			var err error
+			within(t, closing, "cancelling", func() {
+				_, err = b.callWith(ctx, "wait", tool.Call{
+					Identity: someone, Input: fmt.Appendf(nil, `{"stubborn":%t}`, stubborn), Progress: func(tool.Progress) { cancel(gone) },
+				})
 			})
-		})
-		if !errors.Is(err, gone) {
-			t.Errorf("error = %v, want the caller's cause", err)
+			if !errors.Is(err, gone) {
+				t.Errorf("error = %v, want the caller's cause", err)
+			}
+			if _, operational := errors.AsType[*tool.Error](err); operational {
+				t.Errorf("error = %v, want no error of the plugin", err)
+			}
 		}
-		if _, operational := errors.AsType[*tool.Error](err); operational {
-			t.Errorf("error = %v, want no error of the plugin", err)
+		eventually(t, "the handler's end", func() bool { return strings.Contains(b.logged(), "the wait was cancelled") })
+		for range 20 { // the plugin's timer may fire before the host's
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			_, err := b.call(ctx, "wait", `{}`)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("error = %v, want the deadline", err)
+			}
+			if _, operational := errors.AsType[*tool.Error](err); operational {
+				t.Fatalf("error = %v, want no error of the plugin", err)
+			}
 		}
-	}
-	eventually(t, "the handler's end", func() bool { return strings.Contains(b.logged(), "the wait was cancelled") })
-	for range 20 { // the plugin's timer may fire before the host's
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		_, err := b.call(ctx, "wait", `{}`)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("error = %v, want the deadline", err)
+		if got := value[string](b, "echo", `{"text":"still here"}`); got != "still here" {
+			t.Errorf("echo = %q", got)
 		}
-		if _, operational := errors.AsType[*tool.Error](err); operational {
-			t.Fatalf("error = %v, want no error of the plugin", err)
-		}
-	}
-	if got := value[string](b, "echo", `{"text":"still here"}`); got != "still here" {
-		t.Errorf("echo = %q", got)
-	}
+	})
 }
 
 // A plugin that is stopped in a call holds up that call until its deadline and
 // nothing else.
 func TestStoppedInACall(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	i := b.start("many")
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := b.call(ctx, "stop", `{}`); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error = %v, want the deadline", err)
-	}
-	b.close(i)
+	bothWays(t, "calls", func(t *testing.T, newBench func(testing.TB) *bench) {
+		b := newBench(t)
+		i := b.start("many")
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		if _, err := b.call(ctx, "stop", `{}`); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v, want the deadline", err)
+		}
+		b.close(i)
+	})
 }
 
 // Whatever a plugin sends in place of an outcome ends the call operationally, and
 // only the call.
 func TestNonsenseOnTheWire(t *testing.T) {
-	t.Parallel()
+	for _, kind := range []string{"raw-calls", "raw-leases"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testNonsense(t, kind)
+		})
+	}
+}
+
+func testNonsense(t *testing.T, kind string) {
 	b := newBench(t)
-	i := b.start("raw-calls")
+	i := b.start(kind)
 	tests := []struct{ what, want string }{
 		{"nothing", "ended the call without an outcome"},
 		{"status", "DeadlineExceeded: I made this\uFFFD[2J up"},
@@ -251,10 +269,10 @@ func TestNonsenseOnTheWire(t *testing.T) {
 // texts are bounded.
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	for kind, name := range map[string]string{"many": "progress", "raw-calls": "raw"} {
+	for kind, name := range map[string]string{"many": "progress", "raw-calls": "raw", "raw-leases": "raw"} {
 		b := newBench(t)
 		b.start(kind)
-		input := map[string]string{"many": `{"times":3000}`, "raw-calls": `"flood"`}[kind]
+		input := map[string]string{"many": `{"times":3000}`, "raw-calls": `"flood"`, "raw-leases": `"flood"`}[kind]
 		var reports []tool.Progress
 		_, err := b.callWith(context.Background(), name, tool.Call{
 			Identity: someone, Input: []byte(input), Progress: func(p tool.Progress) { reports = append(reports, p) },

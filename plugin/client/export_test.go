@@ -23,3 +23,9 @@ var (
 	DialPeer  = dialPeer
 	RemoveAll = removeAll
 )
+
+// Without gives the host without a feature.
+func (h Host) Without(feature string) Host {
+	h.withheld = feature
+	return h
+}

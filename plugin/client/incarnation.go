@@ -140,12 +140,12 @@ func (i *Incarnation) start(ctx context.Context, connect func(*Incarnation, cont
 		return err
 	}
 	i.enter(Negotiating, nil)
-	grants, err := i.negotiate(ctx, link)
+	agreed, err := i.negotiate(ctx, link)
 	if err != nil {
 		return err
 	}
 	i.enter(Activating, nil)
-	if err := i.activate(ctx, link, grants); err != nil {
+	if err := i.activate(ctx, link, agreed); err != nil {
 		return err
 	}
 	return i.becomeReady()

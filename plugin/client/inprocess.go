@@ -53,7 +53,7 @@ func (i *Incarnation) connectLocal(plugin LocalPlugin) (*link, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return &link{plugin: wire.NewPlugin(conn), accept: func() (uint32, net.Listener, grpc.ServerOption, error) {
+	return &link{conn: conn, accept: func() (uint32, net.Listener, grpc.ServerOption, error) {
 		return 1, services, grpc.Creds(insecure.NewCredentials()), nil
 	}}, nil
 }

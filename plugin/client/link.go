@@ -24,7 +24,7 @@ import (
 
 // link is the connection to a plugin that runs.
 type link struct {
-	plugin wire.Plugin
+	conn grpc.ClientConnInterface
 	// accept opens the brokered connection for the services: its number, a listener
 	// that only the plugin can use, and how it is secured.
 	accept func() (id uint32, listener net.Listener, security grpc.ServerOption, err error)
@@ -67,7 +67,7 @@ func (i *Incarnation) launch(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	side := dispensed.(*remote)
-	return &link{plugin: side.plugin, accept: func() (uint32, net.Listener, grpc.ServerOption, error) {
+	return &link{conn: side.conn, accept: func() (uint32, net.Listener, grpc.ServerOption, error) {
 		id := side.broker.NextId()
 		listener, err := side.broker.Accept(id)
 		if err != nil {
@@ -215,7 +215,7 @@ func (i *Incarnation) spawned(running *sandbox.Process) error {
 
 // remote is what go-plugin dispenses on the host's side.
 type remote struct {
-	plugin wire.Plugin
+	conn   *grpc.ClientConn
 	broker *plugin.GRPCBroker
 }
 
@@ -227,7 +227,7 @@ type hostSide struct {
 var _ plugin.GRPCPlugin = (*hostSide)(nil)
 
 func (*hostSide) GRPCClient(_ context.Context, broker *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	return &remote{plugin: wire.NewPlugin(conn), broker: broker}, nil
+	return &remote{conn: conn, broker: broker}, nil
 }
 
 func (*hostSide) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/tool"
@@ -77,6 +78,23 @@ func newBench(t testing.TB) *bench {
 		}
 	})
 	return b
+}
+
+// bothWays runs a test with calls on leased streams, and with a stream for every call,
+// which is how a plugin is called that does not know the former.
+func bothWays(t *testing.T, name string, test func(t *testing.T, newBench func(testing.TB) *bench)) {
+	t.Run(name+" leased", func(t *testing.T) {
+		t.Parallel()
+		test(t, newBench)
+	})
+	t.Run(name+" streamed", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(t testing.TB) *bench {
+			b := newBench(t)
+			b.host = b.host.Without(wire.FeatureLease)
+			return b
+		})
+	})
 }
 
 func openBench(t testing.TB) *bench {

@@ -22,11 +22,23 @@ import (
 const maxIntroduction = 128
 
 // features are the additions to the version that this host understands.
-func features() []string { return []string{wire.FeatureAwait} }
+func (h Host) features() []string {
+	return slices.DeleteFunc([]string{wire.FeatureAwait, wire.FeatureLease}, func(f string) bool { return f == h.withheld })
+}
 
-// negotiate learns what the plugin is, and settles what it gets.
-func (i *Incarnation) negotiate(ctx context.Context, link *link) ([]service.Grant, error) {
-	d, err := link.plugin.Describe(ctx, features())
+// negotiated is what the two sides agreed on.
+type negotiated struct {
+	plugin   wire.Plugin
+	grants   []service.Grant
+	features []string // that both understand
+}
+
+// negotiate learns what the plugin is, and settles what it gets and how it is
+// called: on leased streams, if it knows them, and otherwise with a stream for every
+// call, which any plugin serves.
+func (i *Incarnation) negotiate(ctx context.Context, link *link) (*negotiated, error) {
+	n := &negotiated{plugin: wire.NewPlugin(link.conn)}
+	d, err := n.plugin.Describe(ctx, i.host.features())
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", i.explain(ctx, err))
 	}
@@ -35,27 +47,38 @@ func (i *Incarnation) negotiate(ctx context.Context, link *link) ([]service.Gran
 	i.status.Version = lines.CleanShort(d.Version, maxIntroduction)
 	i.status.SDK = lines.CleanShort(d.SDK, maxIntroduction)
 	i.mu.Unlock()
-	i.awaits = slices.Contains(d.Features, wire.FeatureAwait)
+	n.features = slices.DeleteFunc(i.host.features(), func(f string) bool { return !slices.Contains(d.Features, f) })
+	i.awaits = slices.Contains(n.features, wire.FeatureAwait)
+	if slices.Contains(n.features, wire.FeatureLease) {
+		leasing := wire.NewLeasing(link.conn)
+		if err := i.life.Defer("leased streams", func(context.Context) error {
+			leasing.Close()
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		n.plugin = leasing
+	}
 	if err := checkSettings(i.spec.Settings, d.Settings); err != nil {
 		return nil, err
 	}
-	grants := slices.Clone(i.spec.Grants)
+	n.grants = slices.Clone(i.spec.Grants)
 	for _, name := range d.Services {
 		grant, err := service.ParseGrant(name)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("it needs the service %s, which this host does not have", excerpt(name))
-		case slices.Contains(grants, grant):
+		case slices.Contains(n.grants, grant):
 		case i.spec.Builtin:
-			grants = append(grants, grant)
+			n.grants = append(n.grants, grant)
 		default:
 			return nil, fmt.Errorf("it needs the service %s: add it to its grants", grant)
 		}
 	}
 	i.mu.Lock()
-	i.status.Grants = slices.Clone(grants)
+	i.status.Grants = slices.Clone(n.grants)
 	i.mu.Unlock()
-	return grants, nil
+	return n, nil
 }
 
 // checkSettings validates the settings against the schema that the plugin
@@ -81,16 +104,16 @@ func checkSettings(settings, described []byte) error {
 }
 
 // activate serves the granted services and lets the plugin build its tools.
-func (i *Incarnation) activate(ctx context.Context, link *link, grants []service.Grant) error {
+func (i *Incarnation) activate(ctx context.Context, link *link, n *negotiated) error {
 	b, err := broker.New(broker.Options{
-		Grants: grants, FileSystem: i.host.FileSystem, Activation: i.host.Activation,
+		Grants: n.grants, FileSystem: i.host.FileSystem, Activation: i.host.Activation,
 		Session: (*session)(i), Log: i.logs, Tools: (*registrations)(i), Contradicted: i.contradicted,
 	})
 	if err != nil {
 		return err
 	}
 	i.mu.Lock()
-	i.plugin, i.broker = link.plugin, b
+	i.plugin, i.broker = n.plugin, b
 	i.mu.Unlock()
 	id, err := i.serve(link, b)
 	if err != nil {
@@ -101,17 +124,13 @@ func (i *Incarnation) activate(ctx context.Context, link *link, grants []service
 		return err
 	}
 	defer lease.End()
-	names := make([]string, len(grants))
-	for n, grant := range grants {
-		names[n] = string(grant)
+	names := make([]string, len(n.grants))
+	for k, grant := range n.grants {
+		names[k] = string(grant)
 	}
-	var both []string // the features of both sides
-	if i.awaits {
-		both = []string{wire.FeatureAwait}
-	}
-	err = link.plugin.Activate(ctx, wire.Activation{
+	err = n.plugin.Activate(ctx, wire.Activation{
 		ServicesID: id, Plugin: i.spec.Name, Location: i.spec.Location, Root: i.spec.Root,
-		Settings: i.spec.Settings, Grants: names, Token: lease.Token(), Features: both,
+		Settings: i.spec.Settings, Grants: names, Token: lease.Token(), Features: n.features,
 	})
 	if err != nil {
 		return fmt.Errorf("activate: %w", i.explain(ctx, err))

@@ -28,7 +28,7 @@ func (i *Incarnation) prepare(ctx context.Context, executor uint64, call tool.Ca
 	err = i.run(ctx, call, lease, func(ctx context.Context, e wire.Execution) (err error) {
 		e.Executor, e.Action = executor, a.number
 		p, err = i.plugin.Prepare(ctx, e)
-		if err != nil && !ended(err) {
+		if err != nil && !wire.Ended(err) {
 			a.abandon()
 		}
 		return err

@@ -28,52 +28,55 @@ type preparing struct {
 }
 
 // everywhere runs a test with the plugin in a process of its own, and with the plugin
-// in this process behind the same gRPC.
+// in this process behind the same gRPC, each with calls on leased streams and with a
+// stream for every call.
 func everywhere(t *testing.T, test func(*testing.T, *preparing)) {
 	for name, process := range map[string]bool{"process": true, "local": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			spec := b.spec("prepares")
-			spec.Grants = service.Grants()
-			if err := os.WriteFile(spec.Root+"/a.txt", []byte("text"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			files, err := filesystem.Open(spec.Root, filesystem.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.scope.Defer("files", func(context.Context) error { return files.Close() }); err != nil {
-				t.Fatal(err)
-			}
-			b.host.FileSystem = files
-			var mu sync.Mutex
-			var contradictions []tool.Contradiction
-			b.host.Contradicted = func(c tool.Contradiction) {
-				mu.Lock()
-				defer mu.Unlock()
-				contradictions = append(contradictions, c)
-			}
-			p := &preparing{bench: b, root: spec.Root, process: process, told: func() []tool.Contradiction {
-				mu.Lock()
-				defer mu.Unlock()
-				return contradictions
-			}}
-			if process {
-				p.incarnation = b.startSpec(spec)
-			} else {
-				plugin := sdk.Plugin{Name: "prepares", Activate: prepares}
-				p.incarnation, err = client.StartLocal(context.Background(), b.scope, b.host, spec,
-					func(connect func(uint32) (wire.Connection, error)) (wire.Plugin, func(context.Context) error) {
-						return sdk.Adapt(plugin, connect, func(error) {})
-					})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			test(t, p)
-		})
+		bothWays(t, name, func(t *testing.T, newBench func(testing.TB) *bench) { test(t, startPreparing(t, newBench(t), process)) })
 	}
+}
+
+// startPreparing starts the plugin that prepares.
+func startPreparing(t *testing.T, b *bench, process bool) *preparing {
+	t.Helper()
+	spec := b.spec("prepares")
+	spec.Grants = service.Grants()
+	if err := os.WriteFile(spec.Root+"/a.txt", []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filesystem.Open(spec.Root, filesystem.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.scope.Defer("files", func(context.Context) error { return files.Close() }); err != nil {
+		t.Fatal(err)
+	}
+	b.host.FileSystem = files
+	var mu sync.Mutex
+	var contradictions []tool.Contradiction
+	b.host.Contradicted = func(c tool.Contradiction) {
+		mu.Lock()
+		defer mu.Unlock()
+		contradictions = append(contradictions, c)
+	}
+	p := &preparing{bench: b, root: spec.Root, process: process, told: func() []tool.Contradiction {
+		mu.Lock()
+		defer mu.Unlock()
+		return contradictions
+	}}
+	if process {
+		p.incarnation = b.startSpec(spec)
+		return p
+	}
+	plugin := sdk.Plugin{Name: "prepares", Activate: prepares}
+	p.incarnation, err = client.StartLocal(context.Background(), b.scope, b.host, spec,
+		func(connect func(uint32) (wire.Connection, error)) (wire.Plugin, func(context.Context) error) {
+			return sdk.Adapt(plugin, connect, func(error) {})
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // events is what the plugin did, in order.

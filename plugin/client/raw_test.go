@@ -90,6 +90,7 @@ type rawServer struct {
 	mu     sync.Mutex
 	conn   *grpc.ClientConn
 	tokens []string          // of the activation and of every call, in order
+	leased int               // streams that were opened
 	what   map[uint64]string // was prepared, by number
 }
 
@@ -107,6 +108,8 @@ func (s *rawServer) Describe(_ context.Context, _ *pluginv1.DescribeRequest) (*p
 		return &pluginv1.DescribeResponse{Name: "\x1b[2J" + strings.Repeat("n", 1<<20), Version: "1\n2\u2028", Sdk: "\u202e"}, nil
 	case "raw-describe-needs":
 		return &pluginv1.DescribeResponse{Services: []string{"root\x1b[2J"}}, nil
+	case "raw-leases":
+		return &pluginv1.DescribeResponse{Name: s.kind, Features: []string{wire.FeatureLease, "more"}}, nil
 	}
 	return &pluginv1.DescribeResponse{Name: s.kind}, nil
 }

@@ -72,6 +72,8 @@ type Host struct {
 	// StartTimeout bounds a start, from the executable to ready. 0 means
 	// [DefaultStartTimeout].
 	StartTimeout time.Duration
+
+	withheld string // a feature that this host does without, in tests
 }
 
 func (h Host) startTimeout() time.Duration {

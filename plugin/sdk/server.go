@@ -62,7 +62,10 @@ func (s *server) Describe(context.Context, []string) (wire.Description, error) {
 	if err != nil {
 		return wire.Description{}, err
 	}
-	d := wire.Description{Name: s.plugin.Name, Version: s.plugin.Version, SDK: "toolhost-go/" + Version, Settings: settings, Features: []string{wire.FeatureAwait}}
+	d := wire.Description{
+		Name: s.plugin.Name, Version: s.plugin.Version, SDK: "toolhost-go/" + Version, Settings: settings,
+		Features: []string{wire.FeatureAwait, wire.FeatureLease},
+	}
 	for _, need := range s.plugin.Needs {
 		d.Services = append(d.Services, string(need))
 	}

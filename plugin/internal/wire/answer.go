@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	pluginv1 "github.com/toolhost/toolhost/plugin/proto/toolhost/plugin/v1"
@@ -40,9 +39,14 @@ func errorEvent(err error) *pluginv1.ExecuteResponse {
 	return &pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Errored{Errored: errored}}
 }
 
+// events takes the events of one call, on a stream of its own or on a leased one.
+type events interface {
+	Send(event *pluginv1.ExecuteResponse) error
+}
+
 // sendCompleted sends a small answer whole and a large one in pieces, so that no
 // message is large.
-func sendCompleted(stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse], result tool.Result) error {
+func sendCompleted(stream events, result tool.Result) error {
 	completed, err := resultToWire(result)
 	if err != nil {
 		return stream.Send(errorEvent(err))

@@ -61,14 +61,19 @@ type Execution struct {
 	Deadline time.Duration
 }
 
-// FeatureAwait is the addition to the version with which a plugin answers Await.
-const FeatureAwait = "await"
+// The additions to the version.
+const (
+	// FeatureAwait is that a plugin answers Await.
+	FeatureAwait = "await"
+	// FeatureLease is that calls travel on leased streams; see [NewLeasing].
+	FeatureLease = "lease"
+)
 
 // Plugin is the service of the plugin.
 //
 // The error of Prepare and of Execute is a [*tool.Failure], or a [*RemoteError]
 // for anything that broke in the handler: these say that it has ended. Any other
-// error, the context's among them, does not. Progress is called, and output
+// error, the context's among them, does not; see [Ended]. Progress is called, and output
 // written to, in order and not after Execute returned; an error of output ends the
 // call with an [*OutputError]. Activate's error says why the plugin is not ready.
 type Plugin interface {
@@ -100,6 +105,14 @@ type RemoteError struct {
 }
 
 func (e *RemoteError) Error() string { return e.Message }
+
+// Ended reports whether the error of a call says that the handler has ended: it is
+// the handler's own.
+func Ended(err error) bool {
+	_, failed := errors.AsType[*tool.Failure](err)
+	_, broke := errors.AsType[*RemoteError](err)
+	return failed || broke
+}
 
 // Where texts from the other side are cut, in bytes.
 const (
@@ -165,26 +178,23 @@ func (s *pluginServer) Await(ctx context.Context, r *pluginv1.AwaitRequest) (*pl
 }
 
 func (s *pluginServer) Execute(r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) error {
-	result, err := s.execute(stream.Context(), r, stream)
-	if stream.Context().Err() != nil {
-		return stream.Context().Err() // nobody reads an outcome
-	}
-	if err != nil {
-		return stream.Send(errorEvent(err))
-	}
-	return sendCompleted(stream, result)
+	return s.execute(stream.Context(), r, stream, func() {})
 }
 
-// execute runs the handler. A panic in it is an error; one that ends its
-// goroutine, as a failing test does, ends the call as well.
-func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]) (result tool.Result, err error) {
+// execute runs the handler and sends the outcome, or returns the error of a ctx
+// that is over, with which nobody reads one. A panic in the handler is an error; one
+// that ends its goroutine, as a failing test does, ends the call as well: then
+// goexit is called before the outcome is sent.
+func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, stream events, goexit func()) error {
 	returned := false
 	defer func() {
 		if !returned {
+			goexit()
 			_ = stream.Send(errorEvent(ErrGoexit))
 		}
 	}()
-	err = Contain(func() (err error) {
+	var result tool.Result
+	err := Contain(func() (err error) {
 		result, err = s.plugin.Execute(WithToken(ctx, r.GetToken()), Execution{
 			Executor: r.GetExecutor(), Action: r.GetAction(), Tool: r.GetTool(), Identity: identityFromWire(r.GetIdentity()),
 			Token: r.GetToken(), Input: r.GetInput(), Deadline: time.Duration(r.GetDeadlineMs()) * time.Millisecond,
@@ -196,7 +206,14 @@ func (s *pluginServer) execute(ctx context.Context, r *pluginv1.ExecuteRequest, 
 		return err
 	})
 	returned = true
-	return result, err
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return stream.Send(errorEvent(err))
+	default:
+		return sendCompleted(stream, result)
+	}
 }
 
 // ErrGoexit is the error of a handler that neither returned nor panicked.
@@ -214,9 +231,7 @@ func Contain(f func() error) (err error) {
 }
 
 // outputTo sends output in pieces.
-type outputTo struct {
-	stream grpc.ServerStreamingServer[pluginv1.ExecuteResponse]
-}
+type outputTo struct{ stream events }
 
 func (o outputTo) Write(p []byte) (written int, err error) {
 	for len(p) > 0 {
@@ -290,10 +305,7 @@ func (c *pluginClient) Await(ctx context.Context, token string) error {
 func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(tool.Progress), output io.Writer) (tool.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.client.Execute(ctx, &pluginv1.ExecuteRequest{
-		Executor: e.Executor, Action: e.Action, Tool: text(e.Tool), Identity: identityToWire(e.Identity), Token: e.Token,
-		Input: e.Input, DeadlineMs: e.Deadline.Milliseconds(),
-	})
+	stream, err := c.client.Execute(ctx, executionToWire(e))
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -313,9 +325,16 @@ func (c *pluginClient) Execute(ctx context.Context, e Execution, progress func(t
 	}
 }
 
+func executionToWire(e Execution) *pluginv1.ExecuteRequest {
+	return &pluginv1.ExecuteRequest{
+		Executor: e.Executor, Action: e.Action, Tool: text(e.Tool), Identity: identityToWire(e.Identity), Token: e.Token,
+		Input: e.Input, DeadlineMs: e.Deadline.Milliseconds(),
+	}
+}
+
 // end cancels a stream and waits until that was said, so that whatever is sent
 // next comes after it.
-func end(stream grpc.ServerStreamingClient[pluginv1.ExecuteResponse], cancel context.CancelFunc) {
+func end[Event any](stream interface{ Recv() (*Event, error) }, cancel context.CancelFunc) {
 	cancel()
 	for {
 		if _, err := stream.Recv(); err != nil {

@@ -85,6 +85,18 @@ func newFakePlugin(t testing.TB) (*fakePlugin, Plugin) {
 	return fake, NewPlugin(connect(t, func(r grpc.ServiceRegistrar) { ServePlugin(r, fake) }))
 }
 
+// bothWays runs a test with a stream for every call, and with leased ones.
+func bothWays(t *testing.T, test func(*testing.T, *fakePlugin, Plugin)) {
+	t.Run("streamed", func(t *testing.T) {
+		fake, client := newFakePlugin(t)
+		test(t, fake, client)
+	})
+	t.Run("leased", func(t *testing.T) {
+		fake, client := newLeasing(t)
+		test(t, fake, client)
+	})
+}
+
 // Whatever stands in a value, it arrives, with the invalid bytes of texts
 // replaced; bytes arrive as they are.
 func TestPluginCrossesTheLine(t *testing.T) {
@@ -151,8 +163,9 @@ func arrivedContent(list []tool.Content) []tool.Content {
 	return out
 }
 
-func TestCallCrossesTheLine(t *testing.T) {
-	fake, client := newFakePlugin(t)
+func TestCallCrossesTheLine(t *testing.T) { bothWays(t, testCallCrossesTheLine) }
+
+func testCallCrossesTheLine(t *testing.T, fake *fakePlugin, client Plugin) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := Execution{
 			Executor: rapid.Uint64().Draw(t, "executor"), Action: rapid.Uint64().Draw(t, "action"), Tool: anyText(t, "tool"), Token: "token", Input: anyBytes(t, "input"),
@@ -193,8 +206,9 @@ func TestCallCrossesTheLine(t *testing.T) {
 }
 
 // However a handler ends, the call does.
-func TestOutcomes(t *testing.T) {
-	fake, client := newFakePlugin(t)
+func TestOutcomes(t *testing.T) { bothWays(t, testOutcomes) }
+
+func testOutcomes(t *testing.T, fake *fakePlugin, client Plugin) {
 	tests := []struct {
 		name    string
 		execute func(context.Context, func(tool.Progress)) (tool.Result, error)

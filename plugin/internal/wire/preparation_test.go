@@ -147,8 +147,9 @@ func TestRequestsAreBounded(t *testing.T) {
 
 // Output of any size comes in pieces and in order, before the outcome; an error of
 // the one who takes it ends the call and is told to the one who writes it.
-func TestOutputCrossesTheLine(t *testing.T) {
-	fake, client := newFakePlugin(t)
+func TestOutputCrossesTheLine(t *testing.T) { bothWays(t, testOutputCrossesTheLine) }
+
+func testOutputCrossesTheLine(t *testing.T, fake *fakePlugin, client Plugin) {
 	want := strings.Repeat("all work and no play\n", 10_000) + "\xff"
 	fake.output = func(w io.Writer) error {
 		if n, err := w.Write(nil); n != 0 || err != nil {

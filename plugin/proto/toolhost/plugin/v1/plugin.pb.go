@@ -1081,6 +1081,125 @@ func (*ExecuteResponse_Errored) isExecuteResponse_Event() {}
 
 func (*ExecuteResponse_Output) isExecuteResponse_Event() {}
 
+// LeaseRequest begins a call on a leased stream.
+type LeaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the call on this stream: 1, 2, 3, …
+	Number        uint64          `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Call          *ExecuteRequest `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseRequest) Reset() {
+	*x = LeaseRequest{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseRequest) ProtoMessage() {}
+
+func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
+func (*LeaseRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *LeaseRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LeaseRequest) GetCall() *ExecuteRequest {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+// LeaseResponse is one event of a call on a leased stream. Its events are those of
+// Execute.
+type LeaseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the call whose event it is. An event of a call that is over is
+	// dropped, and so is the stream.
+	Number uint64           `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Event  *ExecuteResponse `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
+	// With a terminal event: no further call is taken on this stream.
+	Last          bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseResponse) Reset() {
+	*x = LeaseResponse{}
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseResponse) ProtoMessage() {}
+
+func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
+func (*LeaseResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *LeaseResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LeaseResponse) GetEvent() *ExecuteResponse {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *LeaseResponse) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
 // Progress is a report of a running call.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1094,7 +1213,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1225,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1238,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Progress) GetDone() float64 {
@@ -1159,7 +1278,7 @@ type Completed struct {
 
 func (x *Completed) Reset() {
 	*x = Completed{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1290,7 @@ func (x *Completed) String() string {
 func (*Completed) ProtoMessage() {}
 
 func (x *Completed) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1303,7 @@ func (x *Completed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Completed.ProtoReflect.Descriptor instead.
 func (*Completed) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Completed) GetOutput() []byte {
@@ -1226,7 +1345,7 @@ type CompletedInChunks struct {
 
 func (x *CompletedInChunks) Reset() {
 	*x = CompletedInChunks{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1357,7 @@ func (x *CompletedInChunks) String() string {
 func (*CompletedInChunks) ProtoMessage() {}
 
 func (x *CompletedInChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1370,7 @@ func (x *CompletedInChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompletedInChunks.ProtoReflect.Descriptor instead.
 func (*CompletedInChunks) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CompletedInChunks) GetSize() int64 {
@@ -1271,7 +1390,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1402,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1415,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Failed) GetMessage() string {
@@ -1321,7 +1440,7 @@ type Errored struct {
 
 func (x *Errored) Reset() {
 	*x = Errored{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1452,7 @@ func (x *Errored) String() string {
 func (*Errored) ProtoMessage() {}
 
 func (x *Errored) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1465,7 @@ func (x *Errored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errored.ProtoReflect.Descriptor instead.
 func (*Errored) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Errored) GetMessage() string {
@@ -1379,7 +1498,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1510,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1523,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 // DrainResponse says that the plugin has finished.
@@ -1416,7 +1535,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1547,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_plugin_v1_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1560,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 var File_toolhost_plugin_v1_plugin_proto protoreflect.FileDescriptor
@@ -1515,7 +1634,14 @@ const file_toolhost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x06failed\x18\x05 \x01(\v2\x1a.toolhost.plugin.v1.FailedH\x00R\x06failed\x127\n" +
 	"\aerrored\x18\x06 \x01(\v2\x1b.toolhost.plugin.v1.ErroredH\x00R\aerrored\x12\x18\n" +
 	"\x06output\x18\a \x01(\fH\x00R\x06outputB\a\n" +
-	"\x05event\"N\n" +
+	"\x05event\"^\n" +
+	"\fLeaseRequest\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x126\n" +
+	"\x04call\x18\x02 \x01(\v2\".toolhost.plugin.v1.ExecuteRequestR\x04call\"v\n" +
+	"\rLeaseResponse\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x129\n" +
+	"\x05event\x18\x02 \x01(\v2#.toolhost.plugin.v1.ExecuteResponseR\x05event\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\"N\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x01R\x04done\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x01R\x05total\x12\x18\n" +
@@ -1536,12 +1662,13 @@ const file_toolhost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\bpanicked\x18\x02 \x01(\bR\bpanicked\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\bR\arefused\"\x0e\n" +
 	"\fDrainRequest\"\x0f\n" +
-	"\rDrainResponse2\xd7\x04\n" +
+	"\rDrainResponse2\xa9\x05\n" +
 	"\rPluginService\x12U\n" +
 	"\bDescribe\x12#.toolhost.plugin.v1.DescribeRequest\x1a$.toolhost.plugin.v1.DescribeResponse\x12U\n" +
 	"\bActivate\x12#.toolhost.plugin.v1.ActivateRequest\x1a$.toolhost.plugin.v1.ActivateResponse\x12R\n" +
 	"\aPrepare\x12\".toolhost.plugin.v1.PrepareRequest\x1a#.toolhost.plugin.v1.PrepareResponse\x12T\n" +
-	"\aExecute\x12\".toolhost.plugin.v1.ExecuteRequest\x1a#.toolhost.plugin.v1.ExecuteResponse0\x01\x12R\n" +
+	"\aExecute\x12\".toolhost.plugin.v1.ExecuteRequest\x1a#.toolhost.plugin.v1.ExecuteResponse0\x01\x12P\n" +
+	"\x05Lease\x12 .toolhost.plugin.v1.LeaseRequest\x1a!.toolhost.plugin.v1.LeaseResponse(\x010\x01\x12R\n" +
 	"\aDiscard\x12\".toolhost.plugin.v1.DiscardRequest\x1a#.toolhost.plugin.v1.DiscardResponse\x12L\n" +
 	"\x05Await\x12 .toolhost.plugin.v1.AwaitRequest\x1a!.toolhost.plugin.v1.AwaitResponse\x12L\n" +
 	"\x05Drain\x12 .toolhost.plugin.v1.DrainRequest\x1a!.toolhost.plugin.v1.DrainResponseBGZEgithub.com/toolhost/toolhost/plugin/proto/toolhost/plugin/v1;pluginv1b\x06proto3"
@@ -1558,7 +1685,7 @@ func file_toolhost_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_toolhost_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_toolhost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_toolhost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_toolhost_plugin_v1_plugin_proto_goTypes = []any{
 	(*DescribeRequest)(nil),   // 0: toolhost.plugin.v1.DescribeRequest
 	(*DescribeResponse)(nil),  // 1: toolhost.plugin.v1.DescribeResponse
@@ -1574,52 +1701,58 @@ var file_toolhost_plugin_v1_plugin_proto_goTypes = []any{
 	(*AwaitResponse)(nil),     // 11: toolhost.plugin.v1.AwaitResponse
 	(*ExecuteRequest)(nil),    // 12: toolhost.plugin.v1.ExecuteRequest
 	(*ExecuteResponse)(nil),   // 13: toolhost.plugin.v1.ExecuteResponse
-	(*Progress)(nil),          // 14: toolhost.plugin.v1.Progress
-	(*Completed)(nil),         // 15: toolhost.plugin.v1.Completed
-	(*CompletedInChunks)(nil), // 16: toolhost.plugin.v1.CompletedInChunks
-	(*Failed)(nil),            // 17: toolhost.plugin.v1.Failed
-	(*Errored)(nil),           // 18: toolhost.plugin.v1.Errored
-	(*DrainRequest)(nil),      // 19: toolhost.plugin.v1.DrainRequest
-	(*DrainResponse)(nil),     // 20: toolhost.plugin.v1.DrainResponse
-	(*Identity)(nil),          // 21: toolhost.plugin.v1.Identity
-	(Effect)(0),               // 22: toolhost.plugin.v1.Effect
-	(*PermissionRequest)(nil), // 23: toolhost.plugin.v1.PermissionRequest
-	(*Content)(nil),           // 24: toolhost.plugin.v1.Content
+	(*LeaseRequest)(nil),      // 14: toolhost.plugin.v1.LeaseRequest
+	(*LeaseResponse)(nil),     // 15: toolhost.plugin.v1.LeaseResponse
+	(*Progress)(nil),          // 16: toolhost.plugin.v1.Progress
+	(*Completed)(nil),         // 17: toolhost.plugin.v1.Completed
+	(*CompletedInChunks)(nil), // 18: toolhost.plugin.v1.CompletedInChunks
+	(*Failed)(nil),            // 19: toolhost.plugin.v1.Failed
+	(*Errored)(nil),           // 20: toolhost.plugin.v1.Errored
+	(*DrainRequest)(nil),      // 21: toolhost.plugin.v1.DrainRequest
+	(*DrainResponse)(nil),     // 22: toolhost.plugin.v1.DrainResponse
+	(*Identity)(nil),          // 23: toolhost.plugin.v1.Identity
+	(Effect)(0),               // 24: toolhost.plugin.v1.Effect
+	(*PermissionRequest)(nil), // 25: toolhost.plugin.v1.PermissionRequest
+	(*Content)(nil),           // 26: toolhost.plugin.v1.Content
 }
 var file_toolhost_plugin_v1_plugin_proto_depIdxs = []int32{
-	21, // 0: toolhost.plugin.v1.PrepareRequest.identity:type_name -> toolhost.plugin.v1.Identity
+	23, // 0: toolhost.plugin.v1.PrepareRequest.identity:type_name -> toolhost.plugin.v1.Identity
 	6,  // 1: toolhost.plugin.v1.PrepareResponse.preparation:type_name -> toolhost.plugin.v1.Preparation
-	17, // 2: toolhost.plugin.v1.PrepareResponse.failed:type_name -> toolhost.plugin.v1.Failed
-	18, // 3: toolhost.plugin.v1.PrepareResponse.errored:type_name -> toolhost.plugin.v1.Errored
-	22, // 4: toolhost.plugin.v1.Preparation.effects:type_name -> toolhost.plugin.v1.Effect
-	23, // 5: toolhost.plugin.v1.Preparation.requests:type_name -> toolhost.plugin.v1.PermissionRequest
+	19, // 2: toolhost.plugin.v1.PrepareResponse.failed:type_name -> toolhost.plugin.v1.Failed
+	20, // 3: toolhost.plugin.v1.PrepareResponse.errored:type_name -> toolhost.plugin.v1.Errored
+	24, // 4: toolhost.plugin.v1.Preparation.effects:type_name -> toolhost.plugin.v1.Effect
+	25, // 5: toolhost.plugin.v1.Preparation.requests:type_name -> toolhost.plugin.v1.PermissionRequest
 	7,  // 6: toolhost.plugin.v1.Preparation.action:type_name -> toolhost.plugin.v1.PreparedAction
-	21, // 7: toolhost.plugin.v1.ExecuteRequest.identity:type_name -> toolhost.plugin.v1.Identity
-	14, // 8: toolhost.plugin.v1.ExecuteResponse.progress:type_name -> toolhost.plugin.v1.Progress
-	15, // 9: toolhost.plugin.v1.ExecuteResponse.completed:type_name -> toolhost.plugin.v1.Completed
-	16, // 10: toolhost.plugin.v1.ExecuteResponse.completed_in_chunks:type_name -> toolhost.plugin.v1.CompletedInChunks
-	17, // 11: toolhost.plugin.v1.ExecuteResponse.failed:type_name -> toolhost.plugin.v1.Failed
-	18, // 12: toolhost.plugin.v1.ExecuteResponse.errored:type_name -> toolhost.plugin.v1.Errored
-	24, // 13: toolhost.plugin.v1.Completed.content:type_name -> toolhost.plugin.v1.Content
-	0,  // 14: toolhost.plugin.v1.PluginService.Describe:input_type -> toolhost.plugin.v1.DescribeRequest
-	2,  // 15: toolhost.plugin.v1.PluginService.Activate:input_type -> toolhost.plugin.v1.ActivateRequest
-	4,  // 16: toolhost.plugin.v1.PluginService.Prepare:input_type -> toolhost.plugin.v1.PrepareRequest
-	12, // 17: toolhost.plugin.v1.PluginService.Execute:input_type -> toolhost.plugin.v1.ExecuteRequest
-	8,  // 18: toolhost.plugin.v1.PluginService.Discard:input_type -> toolhost.plugin.v1.DiscardRequest
-	10, // 19: toolhost.plugin.v1.PluginService.Await:input_type -> toolhost.plugin.v1.AwaitRequest
-	19, // 20: toolhost.plugin.v1.PluginService.Drain:input_type -> toolhost.plugin.v1.DrainRequest
-	1,  // 21: toolhost.plugin.v1.PluginService.Describe:output_type -> toolhost.plugin.v1.DescribeResponse
-	3,  // 22: toolhost.plugin.v1.PluginService.Activate:output_type -> toolhost.plugin.v1.ActivateResponse
-	5,  // 23: toolhost.plugin.v1.PluginService.Prepare:output_type -> toolhost.plugin.v1.PrepareResponse
-	13, // 24: toolhost.plugin.v1.PluginService.Execute:output_type -> toolhost.plugin.v1.ExecuteResponse
-	9,  // 25: toolhost.plugin.v1.PluginService.Discard:output_type -> toolhost.plugin.v1.DiscardResponse
-	11, // 26: toolhost.plugin.v1.PluginService.Await:output_type -> toolhost.plugin.v1.AwaitResponse
-	20, // 27: toolhost.plugin.v1.PluginService.Drain:output_type -> toolhost.plugin.v1.DrainResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	23, // 7: toolhost.plugin.v1.ExecuteRequest.identity:type_name -> toolhost.plugin.v1.Identity
+	16, // 8: toolhost.plugin.v1.ExecuteResponse.progress:type_name -> toolhost.plugin.v1.Progress
+	17, // 9: toolhost.plugin.v1.ExecuteResponse.completed:type_name -> toolhost.plugin.v1.Completed
+	18, // 10: toolhost.plugin.v1.ExecuteResponse.completed_in_chunks:type_name -> toolhost.plugin.v1.CompletedInChunks
+	19, // 11: toolhost.plugin.v1.ExecuteResponse.failed:type_name -> toolhost.plugin.v1.Failed
+	20, // 12: toolhost.plugin.v1.ExecuteResponse.errored:type_name -> toolhost.plugin.v1.Errored
+	12, // 13: toolhost.plugin.v1.LeaseRequest.call:type_name -> toolhost.plugin.v1.ExecuteRequest
+	13, // 14: toolhost.plugin.v1.LeaseResponse.event:type_name -> toolhost.plugin.v1.ExecuteResponse
+	26, // 15: toolhost.plugin.v1.Completed.content:type_name -> toolhost.plugin.v1.Content
+	0,  // 16: toolhost.plugin.v1.PluginService.Describe:input_type -> toolhost.plugin.v1.DescribeRequest
+	2,  // 17: toolhost.plugin.v1.PluginService.Activate:input_type -> toolhost.plugin.v1.ActivateRequest
+	4,  // 18: toolhost.plugin.v1.PluginService.Prepare:input_type -> toolhost.plugin.v1.PrepareRequest
+	12, // 19: toolhost.plugin.v1.PluginService.Execute:input_type -> toolhost.plugin.v1.ExecuteRequest
+	14, // 20: toolhost.plugin.v1.PluginService.Lease:input_type -> toolhost.plugin.v1.LeaseRequest
+	8,  // 21: toolhost.plugin.v1.PluginService.Discard:input_type -> toolhost.plugin.v1.DiscardRequest
+	10, // 22: toolhost.plugin.v1.PluginService.Await:input_type -> toolhost.plugin.v1.AwaitRequest
+	21, // 23: toolhost.plugin.v1.PluginService.Drain:input_type -> toolhost.plugin.v1.DrainRequest
+	1,  // 24: toolhost.plugin.v1.PluginService.Describe:output_type -> toolhost.plugin.v1.DescribeResponse
+	3,  // 25: toolhost.plugin.v1.PluginService.Activate:output_type -> toolhost.plugin.v1.ActivateResponse
+	5,  // 26: toolhost.plugin.v1.PluginService.Prepare:output_type -> toolhost.plugin.v1.PrepareResponse
+	13, // 27: toolhost.plugin.v1.PluginService.Execute:output_type -> toolhost.plugin.v1.ExecuteResponse
+	15, // 28: toolhost.plugin.v1.PluginService.Lease:output_type -> toolhost.plugin.v1.LeaseResponse
+	9,  // 29: toolhost.plugin.v1.PluginService.Discard:output_type -> toolhost.plugin.v1.DiscardResponse
+	11, // 30: toolhost.plugin.v1.PluginService.Await:output_type -> toolhost.plugin.v1.AwaitResponse
+	22, // 31: toolhost.plugin.v1.PluginService.Drain:output_type -> toolhost.plugin.v1.DrainResponse
+	24, // [24:32] is the sub-list for method output_type
+	16, // [16:24] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_plugin_proto_init() }
@@ -1648,7 +1781,7 @@ func file_toolhost_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_plugin_proto_rawDesc), len(file_toolhost_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	PluginService_Activate_FullMethodName = "/toolhost.plugin.v1.PluginService/Activate"
 	PluginService_Prepare_FullMethodName  = "/toolhost.plugin.v1.PluginService/Prepare"
 	PluginService_Execute_FullMethodName  = "/toolhost.plugin.v1.PluginService/Execute"
+	PluginService_Lease_FullMethodName    = "/toolhost.plugin.v1.PluginService/Lease"
 	PluginService_Discard_FullMethodName  = "/toolhost.plugin.v1.PluginService/Discard"
 	PluginService_Await_FullMethodName    = "/toolhost.plugin.v1.PluginService/Await"
 	PluginService_Drain_FullMethodName    = "/toolhost.plugin.v1.PluginService/Drain"
@@ -48,6 +49,13 @@ type PluginServiceClient interface {
 	// errored. A stream that ends without one is an operational error. A call may
 	// be cancelled before it has begun.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteResponse], error)
+	// Lease carries calls one after the other, so that a call costs no stream of its
+	// own. A plugin has it if it names the feature "lease"; Execute stays beside it.
+	// The host opens several, none before its first call, and sends the next call on
+	// one only after the terminal event of the last. Cancelling a call, the host
+	// closes the stream, which ends the context of the call; a deadline that is past
+	// ends the stream, too, in place of an outcome. Other calls are on other streams.
+	Lease(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LeaseRequest, LeaseResponse], error)
 	// Discard releases what was prepared and will not be committed. Discarding
 	// what the plugin does not hold does nothing.
 	Discard(ctx context.Context, in *DiscardRequest, opts ...grpc.CallOption) (*DiscardResponse, error)
@@ -117,6 +125,19 @@ func (c *pluginServiceClient) Execute(ctx context.Context, in *ExecuteRequest, o
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_ExecuteClient = grpc.ServerStreamingClient[ExecuteResponse]
 
+func (c *pluginServiceClient) Lease(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LeaseRequest, LeaseResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PluginService_ServiceDesc.Streams[1], PluginService_Lease_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LeaseRequest, LeaseResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PluginService_LeaseClient = grpc.BidiStreamingClient[LeaseRequest, LeaseResponse]
+
 func (c *pluginServiceClient) Discard(ctx context.Context, in *DiscardRequest, opts ...grpc.CallOption) (*DiscardResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DiscardResponse)
@@ -167,6 +188,13 @@ type PluginServiceServer interface {
 	// errored. A stream that ends without one is an operational error. A call may
 	// be cancelled before it has begun.
 	Execute(*ExecuteRequest, grpc.ServerStreamingServer[ExecuteResponse]) error
+	// Lease carries calls one after the other, so that a call costs no stream of its
+	// own. A plugin has it if it names the feature "lease"; Execute stays beside it.
+	// The host opens several, none before its first call, and sends the next call on
+	// one only after the terminal event of the last. Cancelling a call, the host
+	// closes the stream, which ends the context of the call; a deadline that is past
+	// ends the stream, too, in place of an outcome. Other calls are on other streams.
+	Lease(grpc.BidiStreamingServer[LeaseRequest, LeaseResponse]) error
 	// Discard releases what was prepared and will not be committed. Discarding
 	// what the plugin does not hold does nothing.
 	Discard(context.Context, *DiscardRequest) (*DiscardResponse, error)
@@ -198,6 +226,9 @@ func (UnimplementedPluginServiceServer) Prepare(context.Context, *PrepareRequest
 }
 func (UnimplementedPluginServiceServer) Execute(*ExecuteRequest, grpc.ServerStreamingServer[ExecuteResponse]) error {
 	return status.Error(codes.Unimplemented, "method Execute not implemented")
+}
+func (UnimplementedPluginServiceServer) Lease(grpc.BidiStreamingServer[LeaseRequest, LeaseResponse]) error {
+	return status.Error(codes.Unimplemented, "method Lease not implemented")
 }
 func (UnimplementedPluginServiceServer) Discard(context.Context, *DiscardRequest) (*DiscardResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Discard not implemented")
@@ -294,6 +325,13 @@ func _PluginService_Execute_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_ExecuteServer = grpc.ServerStreamingServer[ExecuteResponse]
 
+func _PluginService_Lease_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PluginServiceServer).Lease(&grpc.GenericServerStream[LeaseRequest, LeaseResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PluginService_LeaseServer = grpc.BidiStreamingServer[LeaseRequest, LeaseResponse]
+
 func _PluginService_Discard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DiscardRequest)
 	if err := dec(in); err != nil {
@@ -385,6 +423,12 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Execute",
 			Handler:       _PluginService_Execute_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Lease",
+			Handler:       _PluginService_Lease_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "toolhost/plugin/v1/plugin.proto",
