@@ -48,6 +48,9 @@ type PluginStatus struct {
 	Tools []string `json:"tools,omitempty"`
 	// Refused are its tools that cannot be called, each with the reason.
 	Refused []string `json:"refused,omitempty"`
+	// Doubts are parts of its tools' schemas that contradict each other; they are
+	// enforced as they stand.
+	Doubts []string `json:"doubts,omitempty"`
 	// Unavailable are its tools that say that they cannot be called now, each with the
 	// reason.
 	Unavailable []string `json:"unavailable,omitempty"`
@@ -180,6 +183,9 @@ func (l *Location) Plugins() []PluginStatus {
 		s.Tools, s.Unavailable = tools[s.Name], unavailable[s.Name]
 		for _, x := range l.registry.Refusals(s.Name) {
 			s.Refused = append(s.Refused, x.Name+": "+x.Reason)
+		}
+		for _, x := range l.registry.Doubts(s.Name) {
+			s.Doubts = append(s.Doubts, x.Name+": "+x.Reason)
 		}
 		out = append(out, s)
 	}

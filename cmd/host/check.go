@@ -79,6 +79,9 @@ func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus
 		for _, refused := range p.Refused {
 			fmt.Fprintf(a.stdout, "\n%s: tool refused: %s\n", cell(p.Name), cell(refused))
 		}
+		for _, doubt := range p.Doubts {
+			fmt.Fprintf(a.stdout, "\n%s: doubtful: %s\n", cell(p.Name), cell(doubt))
+		}
 		for _, unavailable := range p.Unavailable {
 			fmt.Fprintf(a.stdout, "\n%s: tool unavailable: %s\n", cell(p.Name), cell(unavailable))
 		}

@@ -71,7 +71,7 @@ type run struct {
 
 	entry       *entry
 	call        tool.Call // its gate is set where something runs
-	gate        tool.Gate // of the execution
+	gate        *gate     // of the execution; nil before it is prepared
 	cancel      context.CancelCauseFunc
 	clock       *clock
 	preparation tool.Preparation
@@ -135,6 +135,9 @@ func (r *run) begin(ctx context.Context) context.Context {
 
 // over releases what the call held.
 func (r *run) over() {
+	if r.gate != nil {
+		r.gate.over.Store(true)
+	}
 	r.clock.stop()
 	r.cancel(nil)
 	if r.bounding != nil {

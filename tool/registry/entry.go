@@ -127,6 +127,23 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 	return e, nil
 }
 
+// doubts are what contradicts itself in the schemas.
+func (e *entry) doubts() []Refusal {
+	var found []Refusal
+	for _, of := range []struct {
+		what   string
+		schema *schema.Schema
+	}{{"input", e.input}, {"output", e.output}, {"structured", e.structured}} {
+		if of.schema == nil {
+			continue
+		}
+		for _, doubt := range of.schema.Doubts() {
+			found = append(found, e.refusal(of.what+" schema at "+doubt))
+		}
+	}
+	return found
+}
+
 // structuredSchema describes the structured value, or is nil.
 func (e *entry) structuredSchema() *schema.Schema {
 	if e.structured != nil {

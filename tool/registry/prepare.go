@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhost/toolhost/tool"
@@ -80,7 +82,34 @@ func (r *Registry) contradicted(c tool.Contradiction) {
 func (r *run) effects() tool.Effects { return r.preparation.Effects }
 
 // makeGate makes the gate of the execution, which knows what the call may do.
-func (r *run) makeGate() { r.gate = r.registry.options.Gate(r.caller(false)) }
+func (r *run) makeGate() { r.gate = &gate{Gate: r.registry.options.Gate(r.caller(false))} }
+
+// A gate answers for as long as its call lasts, so that a tool of this process which
+// outlives its call asks nobody for one that is over.
+type gate struct {
+	tool.Gate
+	over atomic.Bool
+}
+
+var errOver = errors.New("the call is over: nothing is permitted any more")
+
+func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error {
+	if g.over.Load() {
+		return errOver
+	}
+	return g.Gate.Assert(ctx, request)
+}
+
+func (g *gate) Permit(ctx context.Context, action string, resources ...string) error {
+	if g.over.Load() {
+		return errOver
+	}
+	return g.Gate.Permit(ctx, action, resources...)
+}
+
+func (g *gate) Allows(action, resource string) bool {
+	return !g.over.Load() && g.Gate.Allows(action, resource)
+}
 
 func (r *run) caller(preparing bool) Caller {
 	owner := r.entry.registration.owner

@@ -302,3 +302,20 @@ func TestLaw30ContextTargets(t *testing.T) {
 		}
 	}
 }
+
+// A tool that outlives its call asks nobody any more: its gate is over with the call.
+//
+// Seen to fail: with the permission engine's gate given to the tool as it is.
+func TestLaw12GateEndsWithItsCall(t *testing.T) {
+	b := newBench(t)
+	var kept tool.Gate
+	b.register(builtin, map[string]tool.Tool{"x": executes(func(_ context.Context, call tool.Call) (tool.Result, error) {
+		kept = call.Gate
+		return tool.Result{}, nil
+	})})
+	b.call("x", "")
+	err := kept.Assert(t.Context(), tool.PermissionRequest{Action: "edit", Resources: []string{"a"}})
+	if err == nil || kept.Permit(t.Context(), "read", "a") == nil || kept.Allows("read", "a") || len(b.approver.asked) > 0 {
+		t.Errorf("got %v, asked %v", err, b.approver.asked)
+	}
+}

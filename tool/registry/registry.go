@@ -129,6 +129,9 @@ type Report struct {
 	// Refused are the tools that cannot be called now, sorted by name. All others of
 	// the registration can.
 	Refused []Refusal
+	// Doubts are parts of the schemas of those that contradict each other, sorted by
+	// name. They are enforced as they stand.
+	Doubts []Refusal
 }
 
 // A Registry holds the registrations of one Location. All methods may be called
@@ -157,6 +160,7 @@ type Registration struct {
 	owner    Owner
 	entries  map[string]*entry // by effective name
 	refused  []Refusal         // for what they are, not for whom they collide with
+	doubts   []Refusal         // of the entries
 	closed   atomic.Bool       // written under registry.mu
 	closedAt time.Time         // under registry.mu
 	lost     bool              // under registry.mu: what runs the tools is gone
@@ -212,7 +216,9 @@ func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration
 	o.budget.turn.Unlock()
 	for _, e := range registration.entries {
 		e.registration = registration
+		registration.doubts = append(registration.doubts, e.doubts()...)
 	}
+	slices.SortFunc(registration.doubts, byName)
 
 	r.mu.Lock()
 	o.pending--
@@ -222,7 +228,7 @@ func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration
 		r.claim(name, o)
 	}
 	r.changed()
-	report := Report{Refused: r.refusals(registration)}
+	report := Report{Refused: r.refusals(registration), Doubts: slices.Clone(registration.doubts)}
 	collisions := r.newCollisions(registration)
 	r.mu.Unlock()
 
@@ -303,6 +309,23 @@ func (r *Registry) Refusals(owner string) []Refusal {
 	var all []Refusal
 	for _, registration := range o.active {
 		all = append(all, r.refusals(registration)...)
+	}
+	slices.SortFunc(all, byName)
+	return slices.Compact(all)
+}
+
+// Doubts are what is doubtful in the schemas of an owner's active registrations,
+// sorted by name.
+func (r *Registry) Doubts(owner string) []Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.owners[owner]
+	if !ok {
+		return nil
+	}
+	var all []Refusal
+	for _, registration := range o.active {
+		all = append(all, registration.doubts...)
 	}
 	slices.SortFunc(all, byName)
 	return slices.Compact(all)

@@ -9,9 +9,12 @@ import (
 )
 
 // settle validates what the executor returned and makes the settlement of a
-// completed call (laws 11, 16). An error is a [*tool.Error] of kind invalid output;
+// completed call (laws 11, 16). An error is a [*tool.Error], mostly of kind invalid output;
 // what is wrong is in its cause, since only the author of the tool can mend it.
 func (e *entry) settle(result tool.Result) (tool.Settlement, error) {
+	if n := max(len(result.Output), len(result.Structured)); n > schema.MaxValueBytes {
+		return tool.Settlement{}, tool.Errorf(tool.KindTooLarge, "%w", fmt.Errorf("output of %s has %d bytes: at most %d", e.definition.ID, n, schema.MaxValueBytes))
+	}
 	output, err := decode(result.Output, e.output)
 	if err != nil {
 		return tool.Settlement{}, e.invalid("output", err)

@@ -1,12 +1,14 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/schema"
 )
 
 // Seen to fail: with the result of Validate ignored; without each of the checks of
@@ -150,5 +152,37 @@ func TestLaw16Projection(t *testing.T) {
 	s.Content[1].MIMEType = "changed"
 	if blocks[1].MIMEType != "image/png" {
 		t.Error("the settlement shares the tool's content")
+	}
+}
+
+// What is too large to be given at all is no mistake of the output's form (law 17).
+func TestLaw17TooLargeToBeGiven(t *testing.T) {
+	b := newBench(t)
+	huge := append(append([]byte{'"'}, bytes.Repeat([]byte("x"), schema.MaxValueBytes)...), '"')
+	b.register(builtin, map[string]tool.Tool{"x": returns(tool.Result{Output: huge}, nil), "y": returns(tool.Result{Structured: huge}, nil)})
+	for _, name := range []string{"x", "y"} {
+		if got, want := b.call(name, ""), "error, too_large, ran true: the tool's output is too large to be given"; got != want {
+			t.Errorf("%s: got %.200s, want %s", name, got, want)
+		}
+	}
+}
+
+// What is doubtful in a schema is reported with the registration, for as long as it
+// stands, and the tool is callable (case D15).
+func TestCaseD15DoubtfulSchemas(t *testing.T) {
+	b := newBench(t)
+	x := says("hi")
+	x.Input = json.RawMessage(`{"type":"object","properties":{"tags":{"type":"array","enum":["a"]}}}`)
+	registration, report := b.Register(weather, map[string]tool.Tool{"x": x, "y": says("y")})
+	want := "x: input schema at /properties/tags: no value of enum has the type array"
+	if got := reasons(report.Doubts); got != want || reasons(b.Doubts("weather")) != want || len(report.Refused) > 0 {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := b.call("x", ""); got != `"hi" [text hi]` {
+		t.Errorf("got %s", got)
+	}
+	registration.Close()
+	if got := reasons(b.Doubts("weather")); got != "" {
+		t.Errorf("afterwards: got %s", got)
 	}
 }

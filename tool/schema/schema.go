@@ -56,7 +56,8 @@ type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 	shape    *shape
-	size     int // see Size
+	size     int      // see Size
+	doubts   []string // see Doubts
 }
 
 // Error is why a schema was refused, in words for the author of the tool.
@@ -154,7 +155,7 @@ func compileDocument(raw json.RawMessage, doc any) (*Schema, error) {
 	if size > MaxSize {
 		return nil, schemaErrorf("it takes about %d bytes of memory once it is compiled: at most %d", size, MaxSize)
 	}
-	return &Schema{raw: compact.Bytes(), compiled: compiled, shape: shape, size: size}, nil
+	return &Schema{raw: compact.Bytes(), compiled: compiled, shape: shape, size: size, doubts: doubts(doc)}, nil
 }
 
 // completeRoot gives root, whose text is raw, what an input's schema must have,
