@@ -32,8 +32,8 @@ func after(letter string) AfterHook {
 // call before anything ran; what breaks is contained, and the settlement is not
 // lost.
 //
-// Seen to fail: with every hook given the first input; with a panic not recovered;
-// with the call gone on after an error.
+// Seen to fail: with every hook given the first input; with the call gone on after
+// an error.
 func TestLaw21Hooks(t *testing.T) {
 	keeps := BeforeHook{Name: "keeps", Run: func(context.Context, HookCall) (json.RawMessage, error) { return nil, nil }}
 	for _, tt := range []struct {

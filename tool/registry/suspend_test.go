@@ -46,7 +46,7 @@ func (b *bench) suspend(t *testing.T, name string) *tool.Suspension {
 // the wait does not spend its deadline.
 //
 // Seen to fail: with the clock running on; with the call cancelled when its caller
-// returns; with the outcome given twice.
+// returns.
 func TestLaw37SuspendedAndResumed(t *testing.T) {
 	for _, tt := range []struct {
 		tool, id, want string
@@ -184,6 +184,35 @@ func TestSuspensionsAreBounded(t *testing.T) {
 		request.SuspendAfter = time.Second
 		if got := inWords(b.Capture().Call(ctx, request)); !strings.Contains(got, "interrupted") {
 			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// Of several who take a call up, one is given its outcome.
+//
+// Seen to fail: with the outcome given to whoever waits.
+func TestLaw37OutcomeIsGivenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := waits(t)
+		handle := b.suspend(t, "asks").Handle
+		outcomes := make(chan string, 3)
+		for range cap(outcomes) {
+			go func() { outcomes <- inWords(b.Resume(t.Context(), "s", handle, time.Hour)) }()
+		}
+		synctest.Wait()
+		b.approver.answers <- permission.Reply{Granted: true}
+		given := 0
+		for range cap(outcomes) {
+			switch got := <-outcomes; got {
+			case `"edited" [text edited]`:
+				given++
+			case ErrNotSuspended.Error():
+			default:
+				t.Errorf("got %s", got)
+			}
+		}
+		if given != 1 {
+			t.Errorf("given %d times", given)
 		}
 	})
 }
