@@ -24,9 +24,10 @@ const maxIdle = 64
 // handler where the last one ran.
 //
 // No event of one call reaches another: each has the number of its call. A stream is
-// leased again only after it brought the outcome of its call, and nothing but what
-// belongs to that. A call that was cancelled, that timed out, or that broke takes
-// its stream with it, which is how the plugin learns of the first.
+// leased again only after it brought the outcome of its call. What comes after that
+// is dropped when the next call meets it, and once that is over, so is the stream. A
+// call that was cancelled, that timed out, or that broke takes its stream with it,
+// which is how the plugin learns of the first.
 //
 // Streams are opened when calls need them, and the one that was used last is leased
 // first. 64 are kept; a call that finds none has one of its own.
@@ -64,15 +65,9 @@ func (l *Leasing) Execute(ctx context.Context, e Execution, progress func(tool.P
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, err
 	}
-	s := l.take()
-	stop := context.AfterFunc(ctx, s.cancel)
-	if s.stream == nil {
-		var err error
-		if s.stream, err = l.client.Lease(s.life); err != nil {
-			stop()
-			s.cancel()
-			return tool.Result{}, err
-		}
+	s, stop, err := l.lease(ctx)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	result, err := s.execute(e, answer{progress: progress, output: output})
 	switch reusable := stop() && s.clean && (err == nil || Ended(err)); {
@@ -84,18 +79,33 @@ func (l *Leasing) Execute(ctx context.Context, e Execution, progress func(tool.P
 	return result, err
 }
 
-// take gives an idle stream, or one that is still to be opened.
+// lease gives an idle stream, or a new one. It is cancelled with ctx, until stop says
+// that it was in time.
+func (l *Leasing) lease(ctx context.Context) (s *leased, stop func() bool, err error) {
+	if s := l.take(); s != nil {
+		return s, context.AfterFunc(ctx, s.cancel), nil
+	}
+	life, cancel := context.WithCancel(context.Background()) // it may outlive the call
+	stop = context.AfterFunc(ctx, cancel)
+	stream, err := l.client.Lease(life)
+	if err != nil {
+		stop()
+		cancel()
+		return nil, nil, err
+	}
+	return &leased{stream: stream, cancel: cancel, clean: true}, stop, nil
+}
+
 func (l *Leasing) take() *leased {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last := len(l.idle) - 1; last >= 0 {
-		s := l.idle[last]
-		l.idle[last] = nil
-		l.idle = l.idle[:last]
-		return s
+	last := len(l.idle) - 1
+	if last < 0 {
+		return nil
 	}
-	s := &leased{clean: true}
-	s.life, s.cancel = context.WithCancel(context.Background())
+	s := l.idle[last]
+	l.idle[last] = nil
+	l.idle = l.idle[:last]
 	return s
 }
 
@@ -112,11 +122,10 @@ func (l *Leasing) give(s *leased) bool {
 
 // leased is one stream. Whoever took it is the only one who uses it.
 type leased struct {
-	life   context.Context // its own, which ends it
-	cancel context.CancelFunc
-	stream grpc.BidiStreamingClient[pluginv1.LeaseRequest, pluginv1.LeaseResponse] // nil before it was opened
-	number uint64                                                                  // of the last call
-	clean  bool                                                                    // it may carry a further call
+	stream grpc.BidiStreamingClient[pluginv1.LeaseRequest, pluginv1.LeaseResponse]
+	cancel context.CancelFunc // ends the stream
+	number uint64             // of the last call
+	clean  bool               // it may carry a further call
 }
 
 // execute runs the next call. It believes nothing that it can check.

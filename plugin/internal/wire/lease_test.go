@@ -99,7 +99,7 @@ func (p *echoPlugin) Execute(_ context.Context, e Execution, _ func(tool.Progres
 // context of the stream.
 func TestWhichStreamsAreKept(t *testing.T) {
 	fake, client := newLeasing(t)
-	var handler context.Context
+	var ended <-chan struct{}
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -114,7 +114,7 @@ func TestWhichStreamsAreKept(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := Execution{}
 		fake.execute = func(ctx context.Context, _ func(tool.Progress)) (tool.Result, error) {
-			handler = ctx
+			ended = ctx.Done()
 			switch {
 			case errors.Is(tt.err, context.Canceled):
 				cancel()
@@ -135,7 +135,7 @@ func TestWhichStreamsAreKept(t *testing.T) {
 			t.Errorf("%s: %d streams are kept, want %d", tt.name, n, tt.kept)
 		}
 		if err == nil || Ended(err) {
-			<-handler.Done()
+			<-ended
 		}
 		cancel()
 	}
