@@ -31,11 +31,11 @@ var (
 	memory   = line{what: "idle plugin and its reaper (PSS)", base: "bare plugin", unit: "MiB", metric: "memory/bare", target: 1.15}
 	alone    = line{what: "idle plugin without its reaper", base: "bare plugin", unit: "MiB", metric: "memory-alone/bare"}
 
-	callUnary = line{what: "full call, 1 KiB", base: "bare unary", unit: "µs", metric: "call/unary", target: 1.4}
+	callUnary = line{what: "full call, 1 KiB", base: "bare unary", unit: "µs", metric: "call/unary", target: 1}
 	callTLS   = line{what: "full call, 1 KiB", base: "bare unary, AutoMTLS", unit: "µs", metric: "call/unary-mtls"}
 	callLike  = line{what: "full call, 1 KiB", base: "bare server stream, AutoMTLS", unit: "µs", metric: "call/stream-mtls"}
 	callback  = line{what: "with one brokered callback", base: "full call", unit: "µs", metric: "callback/call", target: 2.6}
-	atOnce    = line{what: "64 calls at once", base: "bare unary", unit: "/s", metric: "throughput/unary", target: 0.8, least: true}
+	atOnce    = line{what: "64 calls at once", base: "bare unary", unit: "/s", metric: "throughput/unary", target: 1.5, least: true}
 	atOnceTLS = line{what: "64 calls at once", base: "bare unary, AutoMTLS", unit: "/s", metric: "throughput/unary-mtls"}
 	large     = line{what: "full call, 64 KiB in and out", base: "default bare unary", unit: "µs", metric: "64KiB/unary", target: 0.6}
 	largeRaw  = line{what: "the same, by a tool that does not read it", base: "default bare unary", unit: "µs", metric: "64KiB-raw/unary"}
@@ -56,7 +56,8 @@ func lines() []line {
 // notes are what a reader of the figures has to know.
 const notes = `Ratios are medians of the rounds of one run, with their quartiles. The absolute figures are medians too; they drift with the
 machine. Not in the figures yet: confinement, in an activation; the audit, in a full call (which is capture, validate the
-input, permission rule, execute, validate the output, bound, settle). A machine that does other things too gives more to whoever
+input, permission rule, execute, validate the output, bound, settle). Calls travel on leased streams, and their targets are those
+for leased streams; on a stream for every call they are 1.4 and 0.8. A machine that does other things too gives more to whoever
 has more processes: ten plugins at once then look better than they are, and a plugin in a session of its own may.
 `
 
@@ -196,7 +197,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"activation, start to ready bare start to first answer, AutoMTLS 1.30 1.25 to 1.40 at most 1.3 met 15.0 and 10.0 ms",
 		"closing bare go-plugin's Kill 1.12 1.12 to 1.12 9.00 and 8.00 ms",
-		"64 calls at once bare unary 0.70 0.60 to 1.10 at least 0.8 missed 700 and 1000 /s",
+		"64 calls at once bare unary 0.70 0.60 to 1.10 at least 1.5 missed 700 and 1000 /s",
 	} {
 		if !slices.Contains(rows, want) {
 			t.Errorf("no line is %q in:\n%s", want, text.String())
