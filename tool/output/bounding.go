@@ -1,6 +1,7 @@
 package output
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,20 +117,37 @@ type Bounding struct {
 // errOver is the error of who writes to a call that is over.
 var errOver = errors.New("output comes too late: the call is over")
 
+// piece is how many bytes of text are taken in one go, under the lock and without
+// a look at a context.
+const piece = 64 << 10
+
 // Write takes streamed text of the call; see [tool.Call.Output]. It may be of any
 // size and is held in bounded memory. An error is a [*tool.Error] of
-// [tool.KindRetention], which Bound then returns as well, or says that the call is
-// over.
+// [tool.KindRetention], which the end of a completed or failed call then is as well,
+// or says that the call is over: Write then ends within a piece of 64 KiB.
 func (b *Bounding) Write(p []byte) (int, error) {
+	for n := 0; ; {
+		next := min(n+piece, len(p))
+		if err := b.take(p[n:next]); err != nil {
+			return n, err
+		}
+		if n = next; n == len(p) {
+			return n, nil
+		}
+	}
+}
+
+// take takes a piece of streamed text.
+func (b *Bounding) take(p []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.over:
-		return 0, errOver
+		return errOver
 	case b.problem != nil:
-		return 0, b.problem
+		return b.problem
 	case len(p) == 0:
-		return 0, nil
+		return nil
 	}
 	if b.shown == nil {
 		b.shown = newMeasure(b.limits)
@@ -139,10 +157,10 @@ func (b *Bounding) Write(p []byte) (int, error) {
 		b.pending = append(b.pending, p...)
 	} else if b.problem = b.keep(p); b.problem != nil {
 		b.drop()
-		return 0, b.problem
+		return b.problem
 	}
 	b.shown.write(p)
-	return len(p), nil
+	return nil
 }
 
 // keep sends raw text to the store, that which is pending first.
@@ -167,34 +185,38 @@ func (b *Bounding) keep(p []byte) error {
 
 var errNoStore = errors.New("output is over its limits, and there is no store to keep the whole in")
 
-// Bound bounds the settlement of a completed or failed call in place, once. What
-// is cut or changed is kept first, and named in Retained. An error is a
-// [*tool.Error] of [tool.KindRetention] or [tool.KindTooLarge]; the settlement is
-// then unchanged and must not be published.
-func (b *Bounding) Bound(s *tool.Settlement) error {
+// Bound is BoundContext without an end.
+func (b *Bounding) Bound(s *tool.Settlement) error { return b.BoundContext(context.Background(), s) }
+
+// BoundContext bounds the settlement of a completed or failed call in place, once.
+// What is cut or changed is kept first, and named in Retained. Any other settlement
+// stays as it is, whatever became of what the call streamed: a refusal is not masked
+// by a full disk (law 36). An error is a [*tool.Error] of [tool.KindRetention] or
+// [tool.KindTooLarge], or the cause of ctx, within 100 ms of its end; the settlement
+// is then unchanged and must not be published.
+func (b *Bounding) BoundContext(ctx context.Context, s *tool.Settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
 		return tool.Errorf(tool.KindInternal, "%w", errOver)
 	}
 	defer b.release()
+	if s.Status != tool.Completed && s.Status != tool.Failed {
+		return nil // its words are the host's own
+	}
 	if b.problem != nil {
 		return b.problem
 	}
-	switch s.Status {
-	case tool.Completed:
-		return b.completed(s)
-	case tool.Failed:
-		return b.failed(s)
-	default: // its words are the host's own
-		return nil
+	if s.Status == tool.Failed {
+		return b.failed(ctx, s)
 	}
+	return b.completed(ctx, s)
 }
 
 // completed bounds what a call gave back.
-func (b *Bounding) completed(s *tool.Settlement) error {
+func (b *Bounding) completed(ctx context.Context, s *tool.Settlement) error {
 	if b.shown == nil && len(s.Content) == 0 {
-		return b.structured(s)
+		return b.structured(ctx, s)
 	}
 	if len(s.Structured) > MaxStructured && !mirrored(s) {
 		return tooLarge("structured value has %d bytes beside content: at most %d", len(s.Structured), MaxStructured)
@@ -218,7 +240,7 @@ func (b *Bounding) completed(s *tool.Settlement) error {
 	if b.shown == nil && plainly(texts, b.limits) && len(content) <= MaxBlocks {
 		return nil
 	}
-	text, changed, err := b.text(texts, KindText, s)
+	text, changed, err := b.text(ctx, texts, KindText, s)
 	if err != nil {
 		return err
 	}
@@ -248,11 +270,11 @@ func mirrored(s *tool.Settlement) bool {
 }
 
 // structured bounds a structured value that has no content beside it.
-func (b *Bounding) structured(s *tool.Settlement) error {
+func (b *Bounding) structured(ctx context.Context, s *tool.Settlement) error {
 	if len(s.Structured) == 0 || fits(s.Structured, b.limits) {
 		return nil
 	}
-	text, _, err := b.text([]string{view(s.Structured)}, KindJSON, s)
+	text, _, err := b.text(ctx, []string{view(s.Structured)}, KindJSON, s)
 	if err != nil {
 		return err
 	}
@@ -261,11 +283,11 @@ func (b *Bounding) structured(s *tool.Settlement) error {
 }
 
 // failed bounds a failure's message, before which stands what the call streamed.
-func (b *Bounding) failed(s *tool.Settlement) error {
+func (b *Bounding) failed(ctx context.Context, s *tool.Settlement) error {
 	if s.Error == nil || s.Error.Kind != tool.KindFailure {
 		return nil
 	}
-	text, changed, err := b.text([]string{s.Error.Message}, KindText, s)
+	text, changed, err := b.text(ctx, []string{s.Error.Message}, KindText, s)
 	if err != nil {
 		return err
 	}
@@ -280,7 +302,7 @@ func (b *Bounding) failed(s *tool.Settlement) error {
 
 // text bounds the streamed text and the texts behind it. If what is shown is not
 // what came, it is the answer, and what came is kept.
-func (b *Bounding) text(texts []string, kind Kind, s *tool.Settlement) (string, bool, error) {
+func (b *Bounding) text(ctx context.Context, texts []string, kind Kind, s *tool.Settlement) (string, bool, error) {
 	blocks := len(texts)
 	if b.shown == nil {
 		b.shown = newMeasure(b.limits)
@@ -290,13 +312,15 @@ func (b *Bounding) text(texts []string, kind Kind, s *tool.Settlement) (string, 
 	}
 	for _, text := range texts {
 		b.shown.separate()
-		b.shown.write(bytesOf(text))
+		if err := inPieces(ctx, text, func(p []byte) error { b.shown.write(p); return nil }); err != nil {
+			return "", false, err
+		}
 	}
 	v := b.shown.verdict()
 	if v.unchanged && b.writing == nil {
 		return "", false, nil
 	}
-	meta, err := b.publish(texts, kind, s.Lost)
+	meta, err := b.publish(ctx, texts, kind, s.Lost)
 	if err != nil {
 		return "", false, err
 	}
@@ -308,7 +332,7 @@ func (b *Bounding) text(texts []string, kind Kind, s *tool.Settlement) (string, 
 }
 
 // publish keeps the raw text, streamed and not.
-func (b *Bounding) publish(texts []string, kind Kind, lost int64) (Meta, error) {
+func (b *Bounding) publish(ctx context.Context, texts []string, kind Kind, lost int64) (Meta, error) {
 	if err := b.keep(nil); err != nil {
 		return Meta{}, err
 	}
@@ -318,16 +342,31 @@ func (b *Bounding) publish(texts []string, kind Kind, lost int64) (Meta, error) 
 				return Meta{}, err
 			}
 		}
-		if err := b.keep(bytesOf(text)); err != nil {
+		if err := inPieces(ctx, text, b.keep); err != nil {
 			return Meta{}, err
 		}
 	}
-	meta, err := b.writing.commit(b.origin, kind, lost)
+	meta, err := b.writing.commit(ctx, b.origin, kind, lost)
 	if err != nil {
 		return Meta{}, err
 	}
 	b.paths = append(b.paths, b.store.path(meta.Handle))
 	return meta, nil
+}
+
+// inPieces gives a text to take, a piece at a time, until ctx is done.
+func inPieces(ctx context.Context, text string, take func([]byte) error) error {
+	for p := bytesOf(text); len(p) > 0; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(len(p), piece)
+		if err := take(p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
 }
 
 // Discard releases what Bound did not publish. It may be called at any time, and

@@ -170,8 +170,9 @@ func (w *writing) writeFrame(frame []byte) error {
 	return nil
 }
 
-// commit completes the output and publishes it. After an error the caller discards.
-func (w *writing) commit(o Origin, kind Kind, lost int64) (Meta, error) {
+// commit completes the output and publishes it. After an error, which is the cause of
+// ctx where that is done, the caller discards.
+func (w *writing) commit(ctx context.Context, o Origin, kind Kind, lost int64) (Meta, error) {
 	if len(w.packer.raw) > 0 {
 		if err := w.flush(); err != nil {
 			return Meta{}, err
@@ -196,7 +197,11 @@ func (w *writing) commit(o Origin, kind Kind, lost int64) (Meta, error) {
 	if meta.Compressed > w.store.quota {
 		return Meta{}, w.store.tooLarge()
 	}
-	if err := w.store.Sweep(context.Background()); err != nil {
+	err = w.store.Sweep(ctx)
+	if ctx.Err() != nil {
+		return Meta{}, context.Cause(ctx)
+	}
+	if err != nil {
 		return Meta{}, w.store.cannotKeep(err)
 	}
 	if err := os.Rename(w.file.Name(), w.store.path(w.handle)); err != nil {

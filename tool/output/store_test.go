@@ -31,7 +31,7 @@ func put(t testing.TB, s *Store, raw []byte) Meta {
 	if _, err := w.Write(raw); err != nil {
 		t.Fatal(err)
 	}
-	meta, err := w.commit(testOrigin(), KindText, 0)
+	meta, err := w.commit(context.Background(), testOrigin(), KindText, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestCaseH13Private(t *testing.T) {
 			if info, err := w.file.Stat(); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("umask %o: half written file has mode %v, %v", umask, info.Mode(), err)
 			}
-			return w.commit(testOrigin(), KindText, 0)
+			return w.commit(context.Background(), testOrigin(), KindText, 0)
 		}()
 		syscall.Umask(old)
 		if err != nil {
@@ -334,7 +334,7 @@ func TestStoreSweep(t *testing.T) {
 	if got := files(t, s.dir); !slices.Equal(got, want) {
 		t.Errorf("files are %v, want %v", got, want)
 	}
-	if _, err := living.commit(testOrigin(), KindText, 0); err != nil {
+	if _, err := living.commit(context.Background(), testOrigin(), KindText, 0); err != nil {
 		t.Errorf("the living writer: %v", err)
 	}
 	if err := newStore(t).Sweep(context.Background()); err != nil {
@@ -367,7 +367,7 @@ func TestLaw45OutputsOutlive(t *testing.T) {
 					return
 				}
 				_, _ = w.Write([]byte("shared"))
-				if _, err := w.commit(testOrigin(), KindText, 0); err != nil {
+				if _, err := w.commit(context.Background(), testOrigin(), KindText, 0); err != nil {
 					t.Error(err)
 				}
 			}
