@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 			os.Exit(sandbox.Main(os.Args[2:]))
 		case "__plugin":
 			sdk.Serve(probe(os.Args[2]))
+		case "__die":
+			os.Exit(dieDuringACall(os.Args[2]))
 		}
 	}
 	goleak.VerifyTestMain(m)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/toolhost/toolhost/location"
@@ -21,8 +20,9 @@ type Registration struct {
 // Register adds tools of the program itself to every Location, to those that are
 // active and to those that will be. They run in this process, come after the tools
 // of plugins where names collide, and get none of the Location's services (law 6);
-// rules speak of them as name/tool. A tool that is invalid, or whose name is taken,
-// is logged, and in [registry.Registry.Refusals]; in a Location with a plugin of that
+// rules speak of them as name/tool. What the caller does later to the map or the
+// tools changes nothing (law 4). A tool that is invalid, or whose name is taken, is
+// in [location.Location.Refusals] and logged; in a Location with a plugin of that
 // name none of them is registered, which is logged as well.
 //
 // The tools stand until the Registration is closed, or the host.
@@ -30,7 +30,10 @@ func (h *Host) Register(name string, tools map[string]tool.Tool) (*Registration,
 	if err := tool.CheckPluginName(name); err != nil {
 		return nil, fmt.Errorf("register tools of the program: %w", err)
 	}
-	r := &Registration{host: h, name: name, tools: maps.Clone(tools), in: map[*location.Location]*registry.Registration{}}
+	r := &Registration{host: h, name: name, tools: make(map[string]tool.Tool, len(tools)), in: map[*location.Location]*registry.Registration{}}
+	for authored, t := range tools {
+		r.tools[authored] = t.Clone()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {

@@ -78,8 +78,7 @@ func TestLaw06ToolsOfTheProgram(t *testing.T) {
 }
 
 // A call that waits for a person is suspended by the Location, outlives its
-// caller's context, and runs when it is resumed, in the process of its plugin; hooks
-// and the journal see it once.
+// caller's context, and runs when it is answered; hooks and the journal see it once.
 func TestLaw37SuspendedThroughTheHost(t *testing.T) {
 	store := state.New(state.Options{Dir: t.TempDir()})
 	defer func() { _ = store.Close() }()
@@ -134,5 +133,30 @@ func TestLaw37SuspendedThroughTheHost(t *testing.T) {
 	})
 	if _, ok := errors.AsType[*tool.Suspension](err); !ok {
 		t.Fatalf("got %v, want a suspension", err)
+	}
+}
+
+// What the program does later to the tools that it registered changes nothing, in a
+// Location that is activated later either (law 4).
+//
+// Seen to fail: with the map copied and not what is in it.
+func TestLaw04ToolsOfTheProgramAreCopied(t *testing.T) {
+	h := open(t, []string{"a"})
+	tools := says("hello")
+	x := tools["hello"]
+	x.Input = json.RawMessage(`{"type":"object","properties":{"first":{}}}`)
+	tools["hello"] = x
+	if _, err := h.Register("program", tools); err != nil {
+		t.Fatal(err)
+	}
+	copy(x.Input, `{"type":"object","properties":{"other"`)
+	delete(tools, "hello")
+	for _, d := range activate(t, h, "a").Capture().Definitions() {
+		if d.Name == "hello" && !strings.Contains(string(d.Input), "first") {
+			t.Errorf("got %s", d.Input)
+		}
+	}
+	if got := names(h, t, "a"); !strings.Contains(got, "program/hello") {
+		t.Errorf("got %s", got)
 	}
 }

@@ -95,7 +95,7 @@ func (l *Location) open(ctx context.Context) (err error) {
 	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {
 		return err
 	}
-	l.engine = permission.New(l.config.Policy, l.options.Approver)
+	l.engine = permission.New(l.config.Policy, permission.Bounded(l.options.Approver, l.life))
 	keeper, err := l.keeper()
 	if err != nil {
 		return err
@@ -162,6 +162,10 @@ func (l *Location) Register(name string, tools map[string]tool.Tool) (*registry.
 	registration, report := l.registry.Register(registry.Owner{Name: name, Application: true}, tools)
 	return registration, report, nil
 }
+
+// Refusals are the tools of a plugin, or of the embedding program under a name, that
+// cannot be called now, each with its reason.
+func (l *Location) Refusals(owner string) []registry.Refusal { return l.registry.Refusals(owner) }
 
 // Closed reports whether the Location was closed, or is being closed.
 func (l *Location) Closed() bool { return l.life.Context().Err() != nil }

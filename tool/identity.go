@@ -1,6 +1,9 @@
 package tool
 
-import "fmt"
+import (
+	"fmt"
+	"unicode/utf8"
+)
 
 // Identity says for whom a call runs. The runner that drives the model supplies
 // all four ids and the host passes them on exactly as they are (law 12). They
@@ -21,7 +24,8 @@ type Identity struct {
 // MaxID is the most bytes that one id may have.
 const MaxID = 256
 
-// Check reports an identity that is incomplete or has an id over [MaxID] bytes.
+// Check reports an identity that is incomplete, or has an id that is over [MaxID]
+// bytes or not UTF-8.
 // Such a call is refused before anything else happens.
 func (id Identity) Check() error {
 	for _, part := range [...]struct{ name, value string }{
@@ -35,6 +39,9 @@ func (id Identity) Check() error {
 		}
 		if len(part.value) > MaxID {
 			return fmt.Errorf("identity has a %s id of %d bytes: at most %d", part.name, len(part.value), MaxID)
+		}
+		if !utf8.ValidString(part.value) {
+			return fmt.Errorf("identity has a %s id that is not text in UTF-8", part.name)
 		}
 	}
 	return nil

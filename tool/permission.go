@@ -3,6 +3,8 @@ package tool
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // A PermissionRequest is what is asked before a tool acts. It carries no
@@ -19,6 +21,16 @@ type PermissionRequest struct {
 	Save []string
 	// Metadata is shown to whoever is asked.
 	Metadata map[string]string
+}
+
+// CloneRequests copies requests with all that they hold.
+func CloneRequests(requests []PermissionRequest) []PermissionRequest {
+	requests = slices.Clone(requests)
+	for i, request := range requests {
+		requests[i].Resources, requests[i].Save = slices.Clone(request.Resources), slices.Clone(request.Save)
+		requests[i].Metadata = maps.Clone(request.Metadata)
+	}
+	return requests
 }
 
 // A Refusal is a permission request that was answered with no. It ends the call

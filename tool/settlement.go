@@ -1,10 +1,12 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -93,6 +95,20 @@ type Settlement struct {
 	Instructions []Instruction `json:"instructions,omitempty"`
 }
 
+// Clone is the settlement with content and values of its own. The cause of an error
+// is shared.
+func (s Settlement) Clone() Settlement {
+	s.Structured, s.Content = bytes.Clone(s.Structured), slices.Clone(s.Content)
+	for i := range s.Content {
+		s.Content[i].Data = bytes.Clone(s.Content[i].Data)
+	}
+	if s.Error != nil {
+		s.Error = new(*s.Error)
+	}
+	s.Retained, s.Instructions = slices.Clone(s.Retained), slices.Clone(s.Instructions)
+	return s
+}
+
 // Retained is the whole of an output that was cut, kept in managed storage.
 type Retained struct {
 	// Handle names it, for output_read, output_search and toolhost outputs.
@@ -157,7 +173,7 @@ func SettleError(err error, ran bool) Settlement {
 	}
 	if e.Kind.Status() == Errored {
 		cause, told := err, operational(e.Kind)
-		if e.Message == told && e.Cause != nil {
+		if (e.Message == told || e.Message == "") && e.Cause != nil {
 			cause = e.Cause // it has no more than the model's words; the story is behind it
 		}
 		e = &Error{Kind: e.Kind, Message: told, Cause: cause}

@@ -1,9 +1,11 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 )
 
 // A Tool is everything a caller of it needs: what it says of itself and its one
@@ -49,6 +51,13 @@ type Tool struct {
 	//
 	// An error decides how the call ends: see [SettleError].
 	Execute func(ctx context.Context, call Call) (Result, error)
+}
+
+// Clone is the tool with schemas, requests and targets of its own (law 4).
+func (t Tool) Clone() Tool {
+	t.Input, t.Output, t.Structured = bytes.Clone(t.Input), bytes.Clone(t.Output), bytes.Clone(t.Structured)
+	t.Requests, t.Targets = CloneRequests(t.Requests), slices.Clone(t.Targets)
+	return t
 }
 
 // A Call is one invocation as an executor sees it.

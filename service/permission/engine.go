@@ -62,8 +62,8 @@ type Reply struct {
 type Approver interface {
 	// Ask blocks until there is an answer, or until ctx, which is the call's, is
 	// over; then it withdraws the question and returns. An error means that the
-	// question could not be asked and is a no (law 37). It must not change the
-	// request, and must be safe for concurrent use.
+	// question could not be asked and is a no (law 37), and so is a panic. It must not
+	// change the request, and must be safe for concurrent use.
 	Ask(ctx context.Context, request Request) (Reply, error)
 }
 

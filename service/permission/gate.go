@@ -173,7 +173,7 @@ func (g *gate) putToApprover(ctx context.Context, request Request) (Reply, error
 			Action: request.Action, Resources: request.Resources, Save: request.Save, Metadata: request.Metadata,
 		})()
 	}
-	return g.engine.approver.Ask(ctx, request)
+	return contained(ctx, g.engine.approver, request)
 }
 
 // refuse records the refusal, the first of the call, and returns it. The caller

@@ -18,7 +18,7 @@ type Outcome struct {
 
 // Batch runs the calls of one message of a model, and gives their outcomes in the
 // same order (law 29). Those at the head whose tools can do no more than read, as
-// they declare, run at the same time; each of the others is prepared and run only
+// they declare, run at the same time, sixteen at most; each of the others is prepared and run only
 // when all before it have ended, whatever became of them. No call of a batch is
 // suspended: SuspendAfter is not looked at.
 func (c *Capture) Batch(ctx context.Context, requests []Request) []Outcome {

@@ -24,8 +24,9 @@ type Request struct {
 	// Input is what the model sent. Nothing, white space and null stand for {}. It
 	// must not be changed before the call has ended.
 	Input json.RawMessage
-	// Deadline bounds the work of the call, its preparation included; 0 is the
-	// registry's. Waiting for a person does not count (law 37).
+	// Deadline bounds the work of the call: the hooks before it, its preparation and
+	// its execution; 0 is the registry's. Waiting for a person does not count (law 37),
+	// and neither do the hooks after it, which have a bound of their own.
 	Deadline time.Duration
 	// SuspendAfter is how long Call waits for a person before it returns a
 	// [*tool.Suspension] and leaves the call waiting. With 0 it waits as long as it
@@ -36,7 +37,8 @@ type Request struct {
 	Instructions bool
 	// Progress receives what the tool reports, in order, at most twenty times a second
 	// and with a growing Done, from one goroutine and never after the call has ended.
-	// It may be nil. While a call is suspended it is still called.
+	// It may be nil. While a call is suspended it is still called. The call waits for
+	// it, so it must not block; one that panics is called no more.
 	Progress func(tool.Progress)
 }
 
@@ -49,8 +51,8 @@ func closing() error {
 
 // Call runs one call to its end. ctx is the caller's interest in it: when it is
 // over the executor is cancelled and the error is a [*tool.Interruption]; that
-// takes at most [StopGrace] (law 14). The only other error is a
-// [*tool.Suspension], for a request that asks for it. Everything else, panics of
+// takes at most [StopGrace], and what the journal takes to record it (law 14). The
+// only other error is a [*tool.Suspension], for a request that asks for it. Everything else, panics of
 // the tool included, is a settlement, and Settlement.Ran says whether the executor
 // had begun.
 //
@@ -70,8 +72,9 @@ type run struct {
 	waits    *suspension // nil for a call that cannot be suspended
 
 	entry       *entry
-	call        tool.Call // its gate is set where something runs
-	gate        *gate     // of the execution; nil before it is prepared
+	call        tool.Call       // its gate is set where something runs
+	shown       json.RawMessage // the input for the hooks that come last, which no tool can change
+	gate        *gate           // of the execution; nil before it is prepared
 	cancel      context.CancelCauseFunc
 	clock       *clock
 	preparation tool.Preparation
@@ -102,16 +105,23 @@ func (c *Capture) run(ctx context.Context, request Request, waits *suspension) (
 		r.discard(work)
 		return r.end(ctx, why(work, err))
 	}
-	settlement, err := r.settle(ctx, work)
-	if settlement.Error != nil {
-		ended(settlement.Status, settlement.Error.Kind)
-	} else {
-		ended(cmp.Or(settlement.Status, tool.Interrupted), "")
-	}
+	settlement, err := r.settled(ctx, work, ended)
 	if err != nil || !settlement.Ran {
 		return settlement, err
 	}
-	return r.registry.after(work, r, settlement), nil
+	return r.registry.after(ctx, r, settlement)
+}
+
+// settled is settle with the record of how it ended, whatever happens.
+func (r *run) settled(ctx, work context.Context, ended func(tool.Status, tool.Kind)) (settlement tool.Settlement, err error) {
+	status, kind := tool.Errored, tool.KindInternal // unless it returns
+	defer func() { ended(status, kind) }()
+	settlement, err = r.settle(ctx, work)
+	status, kind = cmp.Or(settlement.Status, tool.Interrupted), ""
+	if settlement.Error != nil {
+		kind = settlement.Error.Kind
+	}
+	return settlement, err
 }
 
 // begin makes the context of what is done for the call: the caller's, cancelled
@@ -161,6 +171,9 @@ func (r *run) resolve(work context.Context, c *Capture) error {
 	if r.call.Input, err = e.validInput(input); err != nil {
 		return err
 	}
+	if len(r.registry.options.Hooks.After) > 0 {
+		r.shown = bytes.Clone(r.call.Input)
+	}
 	r.bounding = r.registry.options.Output.Begin(output.Origin{
 		Session: r.call.Identity.Session, Tool: r.call.Tool, Call: r.call.Identity.Call,
 	})
@@ -178,9 +191,12 @@ func (r *run) settle(ctx, work context.Context) (tool.Settlement, error) {
 	if err != nil {
 		return r.end(ctx, err)
 	}
-	settlement = r.bound(settlement, func(s *tool.Settlement) { r.instructions(work, s) })
+	settlement = r.bound(settlement)
 	if i, over := tool.InterruptedBy(ctx, r.ran); over {
 		return tool.Settlement{}, i
+	}
+	if settlement.Error == nil {
+		settlement.Instructions = r.instructions(work) // last, since they count as given
 	}
 	return settlement, nil
 }
@@ -191,34 +207,30 @@ func (r *run) end(ctx context.Context, err error) (tool.Settlement, error) {
 	if interruption != nil || r.bounding == nil {
 		return settlement, interruption
 	}
-	return r.bound(settlement, nil), nil
+	return r.bound(settlement), nil
 }
 
-// bound bounds what a model sees of the settlement; further adds to one that
-// could be bounded. What could not be kept is no settlement of the tool's (law 18).
-func (r *run) bound(settlement tool.Settlement, further func(*tool.Settlement)) tool.Settlement {
+// bound bounds what a model sees of the settlement. What could not be kept is no
+// settlement of the tool's (law 18).
+func (r *run) bound(settlement tool.Settlement) tool.Settlement {
 	if err := r.bounding.Bound(&settlement); err != nil {
-		return settled(err, r.ran)
-	}
-	if further != nil {
-		further(&settlement)
+		return settledBy(err, r.ran)
 	}
 	return settlement
 }
 
-// instructions adds those that belong to what the call was about (law 30).
-func (r *run) instructions(ctx context.Context, settlement *tool.Settlement) {
+// instructions are those that belong to what the call was about (law 30).
+func (r *run) instructions(ctx context.Context) []tool.Instruction {
 	find := r.registry.options.Instructions
 	targets := r.preparation.Targets
 	if !r.request.Instructions || find == nil || len(targets) == 0 {
-		return
+		return nil
 	}
 	found, err := find(ctx, r.gate, r.call.Identity.Session, targets)
-	if err != nil {
+	if err != nil { // what was found all the same was recorded as given
 		r.registry.log.Warn("instructions of the project", slog.String("tool", r.call.Tool), slog.Any("error", err))
-		return
 	}
-	settlement.Instructions = found
+	return found
 }
 
 // end is the outcome of a call that did not complete: an interruption if nobody
@@ -228,10 +240,10 @@ func end(ctx context.Context, err error, ran bool) (tool.Settlement, error) {
 	if i, over := tool.InterruptedBy(ctx, ran); over {
 		return tool.Settlement{}, i
 	}
-	return settled(err, ran), nil
+	return settledBy(err, ran), nil
 }
 
-func settled(err error, ran bool) tool.Settlement {
+func settledBy(err error, ran bool) tool.Settlement {
 	settlement := tool.SettleError(err, ran)
 	settlement.Error.Message = clean(settlement.Error.Message)
 	return settlement

@@ -25,6 +25,15 @@ func TestLaw07CapturedExecution(t *testing.T) {
 		x.Description = description
 		return map[string]tool.Tool{"forecast": x}
 	}
+	// changed starts the plugin again with another tool.
+	changed := func(change func(*tool.Tool)) func(*bench, *Registration) {
+		return func(b *bench, first *Registration) {
+			first.Lost()
+			x := says("new")
+			change(&x)
+			b.register(pinned, map[string]tool.Tool{"forecast": x})
+		}
+	}
 	const gone = `rejected, unavailable, ran false: tool "forecast" is unavailable: its plugin was stopped or replaced`
 	tests := []struct {
 		name  string
@@ -99,6 +108,16 @@ func TestLaw07CapturedExecution(t *testing.T) {
 			x.Structured = json.RawMessage(`{"type":"string"}`)
 			b.register(pinned, map[string]tool.Tool{"forecast": x})
 		}, gone},
+		{"another request", pinned, changed(func(x *tool.Tool) {
+			x.Requests = []tool.PermissionRequest{{Action: "weather/forecast", Resources: []string{"a"}}}
+		}), gone},
+		{"another target", pinned, changed(func(x *tool.Tool) { x.Targets = []string{"path"} }), gone},
+		{"irreversible", pinned, changed(func(x *tool.Tool) { x.Irreversible = true }), gone},
+		{"prepared", pinned, changed(func(x *tool.Tool) {
+			x.Prepare = func(context.Context, tool.Call) (tool.Preparation, error) { return tool.Preparation{}, nil }
+		}), gone},
+		{"unavailable", pinned, changed(func(x *tool.Tool) { x.Unavailable = "no compiler" }), gone},
+		{"lost, and then closed", pinned, func(_ *bench, first *Registration) { first.Lost(); first.Close() }, gone},
 		{"another authored name", pinned, func(b *bench, first *Registration) {
 			first.Lost()
 			b.register(pinned, map[string]tool.Tool{"rain": says("rain")})

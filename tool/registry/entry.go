@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -94,7 +93,7 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 	}
 	e := &entry{
 		authored: authored, prepare: t.Prepare, execute: t.Execute,
-		requests: cloneRequests(t.Requests), targets: slices.Clone(t.Targets), unavailable: clean(t.Unavailable),
+		requests: tool.CloneRequests(t.Requests), targets: slices.Clone(t.Targets), unavailable: clean(t.Unavailable),
 	}
 	if err := checkDeclared(t); err != nil {
 		return nil, err
@@ -184,15 +183,6 @@ func checkDeclared(t tool.Tool) error {
 		}
 	}
 	return nil
-}
-
-func cloneRequests(requests []tool.PermissionRequest) []tool.PermissionRequest {
-	requests = slices.Clone(requests)
-	for i, request := range requests {
-		requests[i].Resources, requests[i].Save = slices.Clone(request.Resources), slices.Clone(request.Save)
-		requests[i].Metadata = maps.Clone(request.Metadata)
-	}
-	return requests
 }
 
 func sameSchema(a, b *schema.Schema) bool {

@@ -24,7 +24,7 @@ func (r *run) execute(work context.Context) (tool.Result, error) {
 		do = action.Commit
 	}
 	if r.waits != nil {
-		r.waits.running()
+		r.waits.executes()
 	}
 	result, ran, err := attempt(work, r, "call of "+call.Tool, call, do, nil)
 	if !ran {
@@ -66,7 +66,7 @@ func attempt[T any](
 	}); err != nil {
 		return value, false, closing()
 	}
-	progress := newProgress(r.request.Progress)
+	progress := newProgress(r.request.Progress, r.registry.log)
 	for {
 		select {
 		case o := <-ended:
@@ -98,9 +98,7 @@ func tooLate[T any](ended <-chan outcome[T], late func(T)) func(context.Context)
 	return func(ctx context.Context) error {
 		select {
 		case o := <-ended:
-			if o.err == nil {
-				late(o.value)
-			}
+			late(o.value)
 		case <-ctx.Done():
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -196,5 +197,21 @@ func returnsGate(gated chan<- bool) func(context.Context, tool.Call) (tool.Resul
 	return func(_ context.Context, call tool.Call) (tool.Result, error) {
 		gated <- call.Gate != nil
 		return tool.Result{}, nil
+	}
+}
+
+func (b *bench) callWith(request Request) string {
+	b.t.Helper()
+	return inWords(b.Capture().Call(b.t.Context(), request))
+}
+
+// eventually waits for what happens in another goroutine.
+func (b *bench) eventually(happened func() bool) {
+	b.t.Helper()
+	for begin := time.Now(); !happened(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			b.t.Errorf("it did not happen")
+			return
+		}
 	}
 }

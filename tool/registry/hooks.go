@@ -54,10 +54,10 @@ type BeforeHook struct {
 type AfterHook struct {
 	// Name is for the log.
 	Name string
-	// Run gets the bounded settlement, and the managed paths of what was kept, and
-	// returns the settlement that the next hook and the caller get. Nothing is bounded
-	// again. After an error, or when the hook broke, the settlement stays as it was.
-	// ctx does not end with the caller's.
+	// Run gets the bounded settlement, its own copy, and the managed paths of what was
+	// kept, and returns the settlement that the next hook and the caller get. Nothing is
+	// bounded again. After an error, or when the hook broke, the settlement stays as it
+	// was. ctx does not end with the caller's.
 	Run func(ctx context.Context, call HookCall, settlement tool.Settlement, paths []string) (tool.Settlement, error)
 }
 
@@ -80,16 +80,40 @@ func (r *Registry) before(ctx context.Context, on *run) (json.RawMessage, error)
 }
 
 // after runs the hooks that come last, and gives the settlement that they leave.
-func (r *Registry) after(ctx context.Context, on *run, settlement tool.Settlement) tool.Settlement {
+// They run to their end also when the caller went away meanwhile, who is told so
+// after [StopGrace] (law 14).
+func (r *Registry) after(ctx context.Context, on *run, settlement tool.Settlement) (tool.Settlement, error) {
 	if len(r.options.Hooks.After) == 0 {
-		return settlement
+		return settlement, nil
 	}
-	ctx, paths := context.WithoutCancel(ctx), on.bounding.Paths()
+	call := HookCall{Identity: on.call.Identity, Name: on.request.Name, Tool: on.call.Tool, Input: on.shown}
+	hooked := context.WithoutCancel(ctx)
+	paths := on.bounding.Paths()
+	left := make(chan tool.Settlement, 1)
+	if err := r.options.Scope.Go("hooks after "+call.Tool, func(context.Context) error {
+		left <- r.runAfter(hooked, call, settlement, paths)
+		return nil
+	}); err != nil {
+		return settlement, nil // the Location is closing: nothing of the settlement is lost by it
+	}
+	select {
+	case settlement = <-left:
+		return settlement, nil
+	case <-ctx.Done():
+	}
+	select {
+	case settlement = <-left:
+	case <-time.After(StopGrace):
+	}
+	return tool.Settlement{}, &tool.Interruption{Cause: context.Cause(ctx), Ran: settlement.Ran}
+}
+
+func (r *Registry) runAfter(ctx context.Context, call HookCall, settlement tool.Settlement, paths []string) tool.Settlement {
 	for _, hook := range r.options.Hooks.After {
-		call := HookCall{Identity: on.call.Identity, Name: on.request.Name, Tool: on.call.Tool, Input: bytes.Clone(on.call.Input)}
-		given := settlement
+		given, own := settlement.Clone(), call
+		own.Input = bytes.Clone(call.Input)
 		changed, broken, err := within(ctx, r, hook.Name, func(ctx context.Context) (tool.Settlement, error) {
-			return hook.Run(ctx, call, given, slices.Clone(paths))
+			return hook.Run(ctx, own, given, slices.Clone(paths))
 		})
 		switch {
 		case broken != nil: // it was logged

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -28,15 +29,20 @@ func (r *run) prepare(work context.Context) error {
 		r.makeGate()
 		return nil
 	}
+	answers := r.registry.options.Gate(r.caller(true))
 	call := r.call
-	call.Gate, call.Effects = r.registry.options.Gate(r.caller(true)), tool.Read
+	call.Input = bytes.Clone(call.Input) // what will run gets the bytes that were validated
+	call.Effects, call.Gate = tool.Read, answers
+	if r.entry.registration.owner.Application {
+		call.Gate = nil // as in execute
+	}
 	preparation, _, err := attempt(work, r, "preparation of "+call.Tool, call, e.prepare,
 		func(late tool.Preparation) { r.discardAction(work, late.Action) })
 	r.preparation = preparation
 	if err == nil {
 		err = r.checkPreparation()
 	}
-	if refusal := call.Gate.Refused(); refusal != nil {
+	if refusal := answers.Refused(); refusal != nil {
 		err = refusal
 	}
 	if err != nil {
@@ -58,12 +64,12 @@ func (r *run) checkPreparation() error {
 			Identity: r.call.Identity, Tool: r.call.Tool, During: "prepare", Allowed: declared, Wanted: p.Effects,
 		})
 		return &tool.Error{Kind: tool.KindContradiction, Cause: fmt.Errorf(
-			"%s says that this call would have the effects %s, and declares no more than %s", r.call.Tool, p.Effects, declared)}
+			"%s says that this call would have the effects %s, and declares no more than %s: declare them at registration", r.call.Tool, p.Effects, declared)}
 	}
 	if err := checkDeclared(tool.Tool{Requests: p.Requests, Targets: p.Targets}); err != nil {
 		return fmt.Errorf("preparation of %s: %w", r.call.Tool, err)
 	}
-	p.Requests = cloneRequests(p.Requests)
+	p.Requests = tool.CloneRequests(p.Requests)
 	if p.Action != nil && (p.Action.Commit == nil || p.Action.Discard == nil) {
 		return fmt.Errorf("preparation of %s: its action cannot be committed or discarded", r.call.Tool)
 	}
@@ -170,7 +176,7 @@ func (r *run) record(work context.Context) (ended func(tool.Status, tool.Kind), 
 }
 
 // discard gives back an action that is not committed (law 26). It waits for the
-// tool no longer than [discardGrace].
+// tool no longer than [discardGrace], and not at all when the work is over.
 func (r *run) discard(work context.Context) {
 	r.discardAction(work, r.preparation.Action)
 	r.preparation.Action = nil
@@ -201,6 +207,7 @@ func (r *run) discardAction(work context.Context, action *tool.Action) {
 		}
 	case <-ctx.Done():
 		r.registry.log.Warn("tool does not discard its action", slog.String("tool", r.call.Tool))
+	case <-work.Done(): // nobody waits any more
 	}
 }
 

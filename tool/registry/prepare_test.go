@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,17 +18,31 @@ import (
 type prepared struct {
 	preparation tool.Preparation
 	err         error
-	journal     []string // in the order in which it happened
+
+	mu      sync.Mutex
+	journal []string // under mu: in the order in which it happened
+}
+
+func (p *prepared) note(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.journal = append(p.journal, what)
+}
+
+func (p *prepared) story() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.journal, ", ")
 }
 
 func (p *prepared) tool(effects tool.Effects) tool.Tool {
 	x := executes(func(context.Context, tool.Call) (tool.Result, error) {
-		p.journal = append(p.journal, "executed")
+		p.note("executed")
 		return tool.Result{}, nil
 	})
 	x.Effects = effects
 	x.Prepare = func(context.Context, tool.Call) (tool.Preparation, error) {
-		p.journal = append(p.journal, "prepared")
+		p.note("prepared")
 		return p.preparation, p.err
 	}
 	return x
@@ -37,10 +52,10 @@ func (p *prepared) action() *tool.Action {
 	return &tool.Action{
 		Review: "writes it",
 		Commit: func(_ context.Context, call tool.Call) (tool.Result, error) {
-			p.journal = append(p.journal, "committed "+string(call.Input))
+			p.note("committed " + string(call.Input))
 			return tool.Result{Output: json.RawMessage(`"done"`)}, nil
 		},
-		Discard: func(context.Context) { p.journal = append(p.journal, "discarded") },
+		Discard: func(context.Context) { p.note("discarded") },
 	}
 }
 
@@ -76,7 +91,7 @@ func TestLaw26OneShot(t *testing.T) {
 			if got := b.call("write", `{"a":1}`); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if got := strings.Join(p.journal, ", "); got != tt.story {
+			if got := p.story(); got != tt.story {
 				t.Errorf("got %s, want %s", got, tt.story)
 			}
 		})

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"log/slog"
 	"math"
 	"strings"
 	"unicode"
@@ -21,17 +22,18 @@ const (
 // progress passes on as much as a person could follow, always growing, and always
 // the last of it. It is for one goroutine.
 type progress struct {
-	to    func(tool.Progress) // may be nil
+	to    func(tool.Progress) // may be nil; nil also after it panicked
+	log   *slog.Logger
 	limit *rate.Limiter
 	last  float64
 	held  *tool.Progress // the last one, if it was not passed on
 }
 
-func newProgress(to func(tool.Progress)) *progress {
+func newProgress(to func(tool.Progress), log *slog.Logger) *progress {
 	if to == nil {
 		return &progress{}
 	}
-	return &progress{to: to, limit: rate.NewLimiter(progressASecond, progressBurst), last: math.Inf(-1)}
+	return &progress{to: to, log: log, limit: rate.NewLimiter(progressASecond, progressBurst), last: math.Inf(-1)}
 }
 
 // report takes one report. One that does not grow, or is no number, is dropped.
@@ -53,13 +55,21 @@ func (p *progress) report(report tool.Progress) {
 
 // flush passes on what was held back.
 func (p *progress) flush() {
-	if p.held != nil {
-		p.pass(*p.held)
+	if held := p.held; held != nil {
 		p.held = nil
+		p.pass(*held)
 	}
 }
 
+// pass calls the caller's function. One that panics is called no more, and harms no
+// call.
 func (p *progress) pass(report tool.Progress) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.to, p.held = nil, nil
+			p.log.Error("the receiver of progress panicked", slog.Any("panic", v))
+		}
+	}()
 	report.Message = oneLine(report.Message)
 	p.to(report)
 }

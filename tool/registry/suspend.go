@@ -16,6 +16,10 @@ import (
 // a call is waited for instead.
 const maxSuspended = 256
 
+// ErrRunning says that a suspended call got its answer and runs: it can be resumed,
+// and cannot be withdrawn any more.
+var ErrRunning = errors.New("the call was approved and runs: it cannot be withdrawn; resume it for its outcome")
+
 // ErrNotSuspended says that a handle stands for no suspended call of the session:
 // the call lapsed, was withdrawn or was resumed, or there never was one.
 var ErrNotSuspended = errors.New("no call is suspended under this handle: it lapsed, was withdrawn, or was resumed before")
@@ -40,14 +44,16 @@ type suspension struct {
 	settlement tool.Settlement
 	err        error
 
-	mu      sync.Mutex                // guards what follows
-	tool    string                    // canonical id; empty before it was resolved
-	cancel  context.CancelCauseFunc   // of the work; nil before it began
-	asked   []*tool.PermissionRequest // of a person, now
-	ran     bool                      // the executor had begun
-	expires time.Time                 // when it lapses
-	lapsing *time.Timer               // nil before it was first suspended
-	taken   bool                      // its outcome was given to somebody
+	mu       sync.Mutex                // guards what follows
+	tool     string                    // canonical id; empty before it was resolved
+	cancel   context.CancelCauseFunc   // of the work; nil before it began
+	asked    []*tool.PermissionRequest // of a person, now
+	ran      bool                      // the executor had begun
+	expires  time.Time                 // when it lapses
+	lapsing  *time.Timer               // nil before it was first suspended
+	attended int                       // how many wait for it
+	ended    bool                      // done is closed, or about to be
+	taken    bool                      // its outcome was given to somebody
 }
 
 // suspendable runs a call in a goroutine of the scope, so that it can outlive the
@@ -62,7 +68,8 @@ func (c *Capture) suspendable(ctx context.Context, request Request) (tool.Settle
 	}
 	err := c.registry.options.Scope.Go("suspendable call", func(context.Context) error {
 		defer unwanted(nil)
-		defer close(s.done)
+		defer s.finish()
+		s.settlement = settledBy(errors.New("the call broke off"), false) // unless it returns
 		s.settlement, s.err = c.run(wanted, request, s)
 		return nil
 	})
@@ -74,9 +81,9 @@ func (c *Capture) suspendable(ctx context.Context, request Request) (tool.Settle
 }
 
 // Resume takes up a call that was suspended: it waits for it as [Capture.Call]
-// does, up to its end, or until it has waited for a person longer than after, when
-// the error is a [*tool.Suspension] with the same handle. When ctx is over, so is
-// the call. The outcome of a call is given once; after that, and for a handle that
+// does, up to its end, or until it has waited for a person longer than after, which
+// may be 0, when the error is a [*tool.Suspension] with the same handle. When ctx is
+// over, so is the call, whoever else has resumed it. The outcome of a call is given once; after that, and for a handle that
 // belongs to another session, the error is [ErrNotSuspended].
 func (r *Registry) Resume(ctx context.Context, session, handle string, after time.Duration) (tool.Settlement, error) {
 	s, err := r.suspended(session, handle)
@@ -86,15 +93,18 @@ func (r *Registry) Resume(ctx context.Context, session, handle string, after tim
 	return s.attend(ctx, after)
 }
 
-// Withdraw ends a suspended call without an answer and gives its outcome: rejected
-// as cancelled, or what it had come to by itself. The error is [ErrNotSuspended],
-// or the cause of ctx, which bounds the waiting; the call ends in any case.
+// Withdraw ends a call that waits for a person without an answer, and gives its
+// outcome: rejected as cancelled, or what it had come to by itself. The error is
+// [ErrNotSuspended]; or [ErrRunning] for a call that got its answer and runs, which
+// goes on; or the cause of ctx, which bounds the waiting: the call ends in any case.
 func (r *Registry) Withdraw(ctx context.Context, session, handle string) (tool.Settlement, error) {
 	s, err := r.suspended(session, handle)
 	if err != nil {
 		return tool.Settlement{}, err
 	}
-	s.end(&tool.Error{Kind: tool.KindCancelled, Message: "the call was withdrawn while it waited for approval"})
+	if s.running() && !s.endWaiting(&tool.Error{Kind: tool.KindCancelled, Message: "the call was withdrawn while it waited for approval"}) {
+		return tool.Settlement{}, ErrRunning
+	}
 	select {
 	case <-s.done:
 		return s.take()
@@ -112,7 +122,7 @@ func (r *Registry) Suspended() []*tool.Suspension {
 	var views []*tool.Suspension
 	for _, s := range all {
 		s.mu.Lock()
-		if len(s.asked) > 0 {
+		if len(s.asked) > 0 && s.attended == 0 {
 			views = append(views, s.view())
 		}
 		s.mu.Unlock()
@@ -138,6 +148,8 @@ func (s *suspension) attend(ctx context.Context, after time.Duration) (tool.Sett
 	}
 	lose := interest()
 	defer func() { lose() }()
+	s.count(1)
+	defer s.count(-1)
 	patience := time.NewTimer(after)
 	defer patience.Stop()
 	if !s.waits() {
@@ -157,6 +169,7 @@ func (s *suspension) attend(ctx context.Context, after time.Duration) (tool.Sett
 				return tool.Settlement{}, suspended
 			}
 			lose = interest()
+			patience.Reset(max(after, time.Second)) // there was no room, or it waits no more
 		}
 	}
 }
@@ -177,46 +190,72 @@ func (s *suspension) suspend() error {
 	}
 	all.all[s.handle] = s
 	if s.lapsing == nil {
-		s.expires = time.Now().Add(s.registry.options.Suspension)
 		s.lapsing = time.AfterFunc(s.registry.options.Suspension, s.lapse)
+		s.expires = time.Now().Add(s.registry.options.Suspension)
 	}
 	return s.view()
+}
+
+// again gives a call that was suspended once another while: to wait for the answer
+// to a new question, or for its outcome to be asked for. s.mu is held.
+func (s *suspension) again() {
+	if s.lapsing != nil {
+		s.lapsing.Reset(s.registry.options.Suspension)
+		s.expires = time.Now().Add(s.registry.options.Suspension)
+	}
 }
 
 // lapse ends a call that has waited for a person for too long, and forgets one
 // whose outcome nobody asked for. One that runs gets another while.
 func (s *suspension) lapse() {
-	s.mu.Lock()
-	waits, running := len(s.asked) > 0, !s.isDone()
-	if !waits && running {
-		s.expires = time.Now().Add(s.registry.options.Suspension)
-		s.lapsing.Reset(s.registry.options.Suspension)
-	}
-	s.mu.Unlock()
-	if !waits && running {
+	if s.endWaiting(&tool.Error{Kind: tool.KindTimedOut, Message: "the call needs approval, and nobody answered in time"}) {
+		s.forget()
 		return
 	}
-	s.forget()
-	s.end(&tool.Error{Kind: tool.KindTimedOut, Message: "the call needs approval, and nobody answered in time"})
-}
-
-// end ends the work with that outcome, unless it has ended.
-func (s *suspension) end(outcome *tool.Error) {
 	s.mu.Lock()
-	cancel := s.cancel
+	over := s.ended
+	if !over {
+		s.again()
+	}
 	s.mu.Unlock()
-	if cancel != nil {
-		cancel(outcome)
+	if over {
+		s.forget()
 	}
 }
 
-func (s *suspension) isDone() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
+// endWaiting ends the work with that outcome if it waits for a person, and reports
+// whether it did. An answer that comes at the same time is either before or after.
+func (s *suspension) endWaiting(outcome *tool.Error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) == 0 || s.cancel == nil {
 		return false
 	}
+	s.cancel(outcome)
+	return true
+}
+
+// finish gives the outcome to whoever waits.
+func (s *suspension) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.again()
+	close(s.done)
+}
+
+// running reports whether the call has not ended.
+func (s *suspension) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended
+}
+
+// count counts those who wait for the call.
+func (s *suspension) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attended += n
 }
 
 // take gives the outcome to the first who asks for it.
@@ -257,8 +296,8 @@ func (s *suspension) began(cancel context.CancelCauseFunc) {
 	s.cancel = cancel
 }
 
-// running tells that the executor begins.
-func (s *suspension) running() {
+// executes tells that the executor begins.
+func (s *suspension) executes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ran = true
@@ -268,7 +307,9 @@ func (s *suspension) running() {
 func (s *suspension) asking(id string, request tool.PermissionRequest) (answered func()) {
 	s.mu.Lock()
 	s.tool = id
-	s.asked = append(s.asked, &request)
+	if s.asked = append(s.asked, &request); len(s.asked) == 1 {
+		s.again()
+	}
 	s.mu.Unlock()
 	select {
 	case s.waiting <- struct{}{}:
