@@ -8,5 +8,9 @@
 // leaves to chance, this package does itself: it reads the plugin's output, it
 // notices the end of the process, and it ends the tree, each within a bound.
 //
+// A plugin is called on leased streams if it says that it knows them, and with a
+// stream for every call otherwise, which any plugin serves: the events of a call,
+// and what becomes of one that is cancelled, are the same; see package wire.
+//
 // Nothing is used again at a restart: another start is another incarnation.
 package client
