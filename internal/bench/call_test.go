@@ -93,6 +93,12 @@ func measureConcurrent(tb testing.TB, n size, t *table) {
 	t.add(atOnceTLS, figures[0], figures[2])
 }
 
+func measureLargeAtOnce(tb testing.TB, n size, t *table) {
+	s := openSides(tb, 64<<10)
+	figures := interleave((n.rounds+7)/8, byMany(tb, n.concurrent, s.full), byMany(tb, n.concurrent, s.unary))
+	t.add(largeAtOnce, figures[0], figures[1])
+}
+
 func measureLarge(tb testing.TB, n size, t *table) {
 	s := openSides(tb, 64<<10)
 	figures := interleave((n.rounds+1)/2,

@@ -84,14 +84,15 @@ func run(b *testing.B, measure func(testing.TB, size, *table)) {
 	}
 }
 
-func BenchmarkActivation(b *testing.B)   { run(b, measureActivation) }
-func BenchmarkTenPlugins(b *testing.B)   { run(b, measureTogether) }
-func BenchmarkClosing(b *testing.B)      { run(b, measureClosing) }
-func BenchmarkIdleMemory(b *testing.B)   { run(b, measureMemory) }
-func BenchmarkCall1KiB(b *testing.B)     { run(b, measureCall) }
-func BenchmarkCall64AtOnce(b *testing.B) { run(b, measureConcurrent) }
-func BenchmarkCall64KiB(b *testing.B)    { run(b, measureLarge) }
-func BenchmarkBounding(b *testing.B)     { run(b, measureBounding) }
+func BenchmarkActivation(b *testing.B)      { run(b, measureActivation) }
+func BenchmarkTenPlugins(b *testing.B)      { run(b, measureTogether) }
+func BenchmarkClosing(b *testing.B)         { run(b, measureClosing) }
+func BenchmarkIdleMemory(b *testing.B)      { run(b, measureMemory) }
+func BenchmarkCall1KiB(b *testing.B)        { run(b, measureCall) }
+func BenchmarkCall64AtOnce(b *testing.B)    { run(b, measureConcurrent) }
+func BenchmarkCall64KiB(b *testing.B)       { run(b, measureLarge) }
+func BenchmarkCall64KiBAtOnce(b *testing.B) { run(b, measureLargeAtOnce) }
+func BenchmarkBounding(b *testing.B)        { run(b, measureBounding) }
 
 // The measurements run from end to end, each of them fills its lines of the table, all lines are filled, and neither
 // process nor goroutine is left. How long anything takes is no matter here. Seen to fail: with the plugin's tool under
@@ -102,7 +103,7 @@ func TestEveryLineIsMeasured(t *testing.T) {
 	for name, measure := range map[string]func(testing.TB, size, *table){
 		"activation": measureActivation, "together": measureTogether, "closing": measureClosing, "memory": measureMemory,
 		"call": measureCall, "concurrent": measureConcurrent, "large": measureLarge,
-		"bounding": measureBounding,
+		"bounding": measureBounding, "large at once": measureLargeAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { measure(t, few, &got) }) // what it started is gone when it returns
 	}
