@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/toolhost/toolhost/tool"
@@ -30,9 +29,6 @@ const (
 	// MaxCalls is how many records of calls are kept at most, those of running calls
 	// aside.
 	MaxCalls = 100_000
-	// sweepEvery is after how many starts a journal removes what is beyond that, so
-	// that it does not take a restart.
-	sweepEvery = 10_000
 )
 
 // A CallID names a record of a call. It is above 0.
@@ -57,157 +53,6 @@ type CallRecord struct {
 	Status tool.Status `json:"status"`
 	// Kind is why it did not complete, if that is known.
 	Kind tool.Kind `json:"kind,omitempty"`
-}
-
-// Calls is the journal of the calls that one host starts. It is safe for
-// concurrent use, and its owner closes it.
-type Calls struct {
-	store *Store
-
-	mu     sync.Mutex // guards what follows, and is held for one write at most
-	run    *run       // nil before the first Start
-	starts int
-	closed bool
-}
-
-// OpenCalls makes a journal. It touches nothing on disk before the first Start.
-func (s *Store) OpenCalls() *Calls { return &Calls{store: s} }
-
-// Start records that a call starts, in the Location with that root, before it
-// does. The record survives the death of this process as soon as Start returns.
-// An error, which names the database, means that there is no record: the call must
-// not run then. A database that others keep locked is waited for, for 5 s; ctx is
-// looked at before that only.
-func (c *Calls) Start(ctx context.Context, root string, start tool.Start) (CallID, error) {
-	if err := start.Identity.Check(); err != nil {
-		return 0, fmt.Errorf("call is not recorded: %w", err)
-	}
-	at := start.At
-	if at.IsZero() {
-		at = time.Now()
-	}
-	var id int64
-	err := c.use(ctx, func(r *run) error {
-		if c.starts++; c.starts%sweepEvery == 0 {
-			if err := sweepCalls(context.WithoutCancel(ctx), r.db, time.Now(), MaxCalls); err != nil {
-				return err
-			}
-		}
-		i := start.Identity
-		result, err := r.start.Exec(r.id, root, i.Session, i.Agent, i.Message, i.Call, i.HostMade,
-			start.Tool, start.Effects.String(), at.UnixMilli(), CallRunning)
-		if err != nil {
-			return err
-		}
-		id, err = result.LastInsertId()
-		return err
-	})
-	return CallID(id), err
-}
-
-// End records how a call ended. kind is empty for one that completed. It is an
-// error if the call is not running; ctx and durability are as with Start. A call
-// ends though its caller has gone, so pass a context that outlives it.
-func (c *Calls) End(ctx context.Context, id CallID, status tool.Status, kind tool.Kind) error {
-	return c.use(ctx, func(r *run) error {
-		result, err := r.end.Exec(time.Now().UnixMilli(), status, kind, id, r.id)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); n == 0 && err == nil {
-			return fmt.Errorf("call %d is not one that this host started and that runs", id)
-		}
-		return nil
-	})
-}
-
-// Close releases the journal. A call that is still open has an unknown outcome
-// for the next one who looks. Closing again does nothing.
-func (c *Calls) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	if c.run == nil {
-		return nil
-	}
-	err := c.run.close()
-	c.run = nil
-	return err
-}
-
-// use runs one write of the journal, which is opened when it is not yet.
-func (c *Calls) use(ctx context.Context, write func(*run) error) error {
-	path, err := c.store.Path()
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		return describe(ctx, path, ctx.Err())
-	case c.closed:
-		return fmt.Errorf("state database %s: the record of calls is closed: this host is closing", path)
-	}
-	if c.run == nil {
-		r, err := openRun(ctx, path)
-		if err != nil {
-			return describe(ctx, path, err)
-		}
-		c.run = r
-	}
-	return describe(context.WithoutCancel(ctx), path, write(c.run))
-}
-
-// A run is what a journal has open.
-type run struct {
-	id         string
-	lock       *lock
-	db         *sql.DB
-	start, end *sql.Stmt
-}
-
-func openRun(ctx context.Context, path string) (*run, error) {
-	// Without waiting for the disk; a checkpoint does wait, so the database stays whole.
-	db, err := connect(ctx, path, "synchronous(normal)")
-	if err != nil {
-		return nil, err
-	}
-	r := &run{db: db}
-	if err := r.prepare(ctx, path); err != nil {
-		return nil, errors.Join(err, r.close())
-	}
-	return r, nil
-}
-
-func (r *run) prepare(ctx context.Context, path string) (err error) {
-	r.start, err = r.db.PrepareContext(ctx, `INSERT INTO calls
-		(run, root, session, agent, message, call, host_made, tool, effects, started, ended, status, kind)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '')`)
-	if err != nil {
-		return err
-	}
-	r.end, err = r.db.PrepareContext(ctx, `UPDATE calls SET run = '', ended = ?, status = ?, kind = ? WHERE id = ? AND run = ?`)
-	if err != nil {
-		return err
-	}
-	r.lock, r.id, err = newLock(filepath.Dir(path))
-	return err
-}
-
-// close closes whatever is open.
-func (r *run) close() error {
-	var errs []error
-	for _, statement := range []*sql.Stmt{r.start, r.end} {
-		if statement != nil {
-			errs = append(errs, statement.Close())
-		}
-	}
-	errs = append(errs, r.db.Close())
-	if r.lock != nil {
-		errs = append(errs, r.lock.remove())
-	}
-	return errors.Join(errs...)
 }
 
 // Abandoned finds the calls that were left open by hosts that died, records that
@@ -297,7 +142,8 @@ type CallFilter struct {
 }
 
 // CallRecords lists calls, the newest first. A call that is listed as running may
-// belong to a host that died, until [Store.Abandoned] looked.
+// belong to a host that died, until [Store.Abandoned] looked. A database that cannot
+// be written is read all the same.
 func (s *Store) CallRecords(ctx context.Context, filter CallFilter) ([]CallRecord, error) {
 	if filter.Limit < 0 || filter.Limit > MaxCalls {
 		return nil, fmt.Errorf("limit of calls is %d: it must be between 1 and %d", filter.Limit, MaxCalls)
@@ -306,7 +152,7 @@ func (s *Store) CallRecords(ctx context.Context, filter CallFilter) ([]CallRecor
 		filter.Limit = 100
 	}
 	var records []CallRecord
-	err := s.ifExists(ctx, func(db *sql.DB) error {
+	err := s.read(ctx, func(db *sql.DB) error {
 		rows, err := db.QueryContext(ctx, "SELECT "+callColumns+` FROM calls
 			WHERE (?1 = '' OR root = ?1) AND (?2 = '' OR session = ?2) AND (?3 = '' OR status = ?3)
 			ORDER BY id DESC LIMIT ?4`, filter.Root, filter.Session, filter.Status, filter.Limit)

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -47,18 +47,18 @@ func DefaultDir() (string, error) {
 type Store struct {
 	options Options
 
-	mu sync.Mutex // guards db
-	db *sql.DB    // nil until it is needed
+	turn chan struct{} // held to open and close; it guards what follows
+	db   *sql.DB       // nil until it is needed
 }
 
 // New makes a store. It touches nothing on disk.
-func New(options Options) *Store { return &Store{options: options} }
+func New(options Options) *Store { return &Store{options: options, turn: make(chan struct{}, 1)} }
 
 // Close releases the database, if it was ever opened. A store that is used again
 // opens it again.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	if s.db == nil {
 		return nil
 	}
@@ -92,6 +92,24 @@ func (s *Store) ifExists(ctx context.Context, query func(*sql.DB) error) error {
 	return s.use(ctx, query)
 }
 
+// read is ifExists for a query that writes nothing: a database that cannot be
+// written is only read.
+func (s *Store) read(ctx context.Context, query func(*sql.DB) error) error {
+	path, err := s.Path()
+	if err != nil {
+		return err
+	}
+	writing := s.ifExists(ctx, query)
+	if !isUnwritable(writing) {
+		return writing
+	}
+	db, err := connectReading(ctx, path)
+	if err == nil {
+		err = errors.Join(query(db), db.Close())
+	}
+	return describe(ctx, path, err)
+}
+
 // use runs change on the database, which is created when there is none yet.
 func (s *Store) use(ctx context.Context, change func(*sql.DB) error) error {
 	path, err := s.Path()
@@ -120,53 +138,87 @@ func describe(ctx context.Context, path string, err error) error {
 // open returns the open database; one that could not be opened is tried again
 // by the next call.
 func (s *Store) open(ctx context.Context, path string) (*sql.DB, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if s.db != nil {
 		return s.db, nil
 	}
-	db, err := connect(ctx, path)
+	db, err := connect(ctx, path, busyTimeout)
 	if err == nil {
 		s.db = db
 	}
 	return db, err
 }
 
-// connect opens a connection of its own, with further pragmas, and brings the
-// schema up to date.
-func connect(ctx context.Context, path string, pragmas ...string) (*sql.DB, error) {
+// connect opens a connection of its own, which waits so long for other processes,
+// with further pragmas, and brings the schema up to date.
+func connect(ctx context.Context, path string, wait time.Duration, pragmas ...string) (*sql.DB, error) {
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(wal)"}, pragmas...),
+	db, err := openFile(path, url.Values{
+		"_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds()), "journal_mode(wal)"}, pragmas...),
 		"_txlock": {"immediate"},
-	}.Encode()}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := patiently(ctx, time.Now().Add(wait), func() error { return migrate(ctx, db) }); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// connectReading opens a connection that does not write, for a database that
+// cannot be written. Without a log beside it nobody has it open, so nothing changes
+// while it is read; SQLite would want to make the log otherwise.
+func connectReading(ctx context.Context, path string) (*sql.DB, error) {
+	options := url.Values{"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds())}, "mode": {"ro"}}
+	if log, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) || err == nil && log.Size() == 0 {
+		options.Set("immutable", "1")
+	}
+	db, err := openFile(path, options)
+	if err != nil {
+		return nil, err
+	}
+	version, err := schemaVersion(ctx, db)
+	if known := len(migrations()); err == nil && version < known {
+		err = fmt.Errorf("schema version %d is older than this program's, %d, and cannot be changed: its directory must be writable", version, known)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func openFile(path string, options url.Values) (*sql.DB, error) {
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := patiently(ctx, func() error { return migrate(ctx, db) }); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
 	return db, nil
 }
 
 // patiently tries again what finds the database locked. SQLite waits for others
 // by itself, except where two who wait could wait for each other: when several
 // open a database that is not in WAL mode yet.
-func patiently(ctx context.Context, open func() error) error {
-	deadline := time.Now().Add(busyTimeout)
-	for {
-		err := open()
-		if !isBusy(err) || time.Now().After(deadline) {
+func patiently(ctx context.Context, deadline time.Time, try func() error) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := try()
+		left := time.Until(deadline)
+		if !isBusy(err) || left <= 0 {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(min(pause, left)):
 		}
 	}
 }
@@ -237,21 +289,22 @@ func migrations() []string {
 	}
 }
 
-// migrate brings the schema up to date. The transaction takes the write lock at
-// its beginning, so of several processes one migrates and the others find it done.
+// migrate brings the schema up to date. One that is needs nobody to be waited for.
+// Else the transaction takes the write lock at its beginning, so of several
+// processes one migrates and the others find it done.
 func migrate(ctx context.Context, db *sql.DB) error {
+	all := migrations()
+	if version, err := schemaVersion(ctx, db); err != nil || version == len(all) {
+		return err
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	var version int
-	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	version, err := schemaVersion(ctx, tx)
+	if err != nil {
 		return err
-	}
-	all := migrations()
-	if version > len(all) {
-		return fmt.Errorf("schema version %d is newer than this program, which knows %d: upgrade toolhost", version, len(all))
 	}
 	for i, statement := range all[version:] {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -264,6 +317,30 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// schemaVersion is how many migrations were applied. It is an error if this
+// program does not know all of them.
+func schemaVersion(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (int, error) {
+	var version int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return 0, err
+	}
+	if known := len(migrations()); version > known {
+		return 0, fmt.Errorf("schema version %d is newer than this program, which knows %d: upgrade toolhost", version, known)
+	}
+	return version, nil
+}
+
+// isUnwritable says that the database, or its directory, cannot be written.
+func isUnwritable(err error) bool {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return true
+	}
+	failure, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (failure.Code()&0xff == sqlite3.SQLITE_READONLY || failure.Code()&0xff == sqlite3.SQLITE_CANTOPEN)
 }
 
 func isBusy(err error) bool {
@@ -285,7 +362,7 @@ func advice(err error) string {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return "; its directory must be writable"
 	case sqlite3.SQLITE_BUSY:
-		return fmt.Sprintf("; another process kept it locked for %v", busyTimeout)
+		return "; another process keeps it locked"
 	default:
 		return ""
 	}

@@ -68,7 +68,7 @@ func TestLongLivedHostSweeps(t *testing.T) {
 	if _, err := c.run.db.Exec("UPDATE calls SET ended = 1"); err != nil {
 		t.Fatal(err)
 	}
-	c.starts = sweepEvery - 1
+	c.starts = sweepEvery
 	mustStart(t, c, "new")
 	wantStatuses(t, mustRecords(t, s, CallFilter{}), "new running")
 }

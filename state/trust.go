@@ -40,7 +40,7 @@ func (r TrustRecord) check() error {
 // is no record, and none is made. ctx bounds the waiting for other processes.
 func (s *Store) Trusted(ctx context.Context, path string) (TrustRecord, bool, error) {
 	record, found := TrustRecord{Path: path}, false
-	err := s.ifExists(ctx, func(db *sql.DB) error {
+	err := s.read(ctx, func(db *sql.DB) error {
 		var at int64
 		row := db.QueryRowContext(ctx, "SELECT digest, by, at FROM trust WHERE path = ?", path)
 		err := row.Scan(&record.Digest, &record.By, &at)
@@ -87,7 +87,8 @@ func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 // TrustRecords lists every record, sorted by path.
 func (s *Store) TrustRecords(ctx context.Context) ([]TrustRecord, error) {
 	var records []TrustRecord
-	err := s.ifExists(ctx, func(db *sql.DB) error {
+	err := s.read(ctx, func(db *sql.DB) error {
+		records = nil // it may be asked twice
 		rows, err := db.QueryContext(ctx, "SELECT path, digest, by, at FROM trust ORDER BY path")
 		if err != nil {
 			return err
