@@ -191,7 +191,7 @@ func (r *run) settle(ctx, work context.Context) (tool.Settlement, error) {
 	if err != nil {
 		return r.end(ctx, err)
 	}
-	settlement = r.bound(settlement)
+	settlement = r.bound(work, settlement)
 	if i, over := tool.InterruptedBy(ctx, r.ran); over {
 		return tool.Settlement{}, i
 	}
@@ -207,14 +207,14 @@ func (r *run) end(ctx context.Context, err error) (tool.Settlement, error) {
 	if interruption != nil || r.bounding == nil {
 		return settlement, interruption
 	}
-	return r.bound(settlement), nil
+	return r.bound(context.WithoutCancel(ctx), settlement), nil // an error has few words
 }
 
 // bound bounds what a model sees of the settlement. What could not be kept is no
 // settlement of the tool's (law 18).
-func (r *run) bound(settlement tool.Settlement) tool.Settlement {
-	if err := r.bounding.Bound(&settlement); err != nil {
-		return settledBy(err, r.ran)
+func (r *run) bound(work context.Context, settlement tool.Settlement) tool.Settlement {
+	if err := r.bounding.BoundContext(work, &settlement); err != nil {
+		return settledBy(why(work, err), r.ran)
 	}
 	return settlement
 }

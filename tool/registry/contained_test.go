@@ -321,3 +321,28 @@ func TestLaw15EveryEffectBeyondReading(t *testing.T) {
 		}
 	}
 }
+
+// Bounding a large answer ends when nobody wants it any more, or its deadline is past.
+//
+// Seen to fail: with bounding that does not know of the call's work.
+func TestLaw14BoundingIsInterrupted(t *testing.T) {
+	b := newBench(t)
+	heavy := strings.Repeat("a\x1b[32m\rb", 12<<20)
+	entered := make(chan struct{}, 1)
+	b.register(builtin, map[string]tool.Tool{"heavy": executes(func(context.Context, tool.Call) (tool.Result, error) {
+		entered <- struct{}{}
+		return tool.Result{Content: []tool.Content{tool.Text(heavy)}}, nil
+	})})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan time.Time, 1)
+	go func() {
+		<-entered
+		time.Sleep(20 * time.Millisecond)
+		ended <- time.Now()
+		cancel()
+	}()
+	got := inWords(b.Capture().Call(ctx, b.request("heavy", "")))
+	if took := time.Since(<-ended); !strings.Contains(got, "interrupted") || took > StopGrace/2 {
+		t.Errorf("got %.100s, %v after its end", got, took)
+	}
+}
