@@ -21,5 +21,7 @@
 // The root's files come first, then the deeper ones. Each is given once to a
 // session, also when it can be reached by several names; it counts as given only
 // when it is, so what did not fit into one call comes with a later one. The bounds
-// are the constants of this package.
+// are the constants of this package. Texts have no control characters but the ends
+// of lines and tabs, and no escape sequences: what a person would not see a model
+// is not told either.
 package instructions

@@ -44,8 +44,8 @@ type Options struct {
 	// files of one directory are given. Without any, nothing is found.
 	Names []string
 	// Seen records that the session is given the files, and returns those that it
-	// was not given before, in one act (see state.Store.Seen). The paths are relative
-	// to the root and resolved. nil remembers in memory, for as long as the Finder
+	// was not given before, in one act (see state.Store.Seen); with an error nothing
+	// is recorded. The paths are relative to the root and resolved. nil remembers in memory, for as long as the Finder
 	// lives and not of too many files.
 	Seen func(ctx context.Context, session string, paths []string) (unseen []string, err error)
 }
@@ -73,8 +73,9 @@ func New(options Options) *Finder {
 // without asking anybody; without one nothing is allowed to be read.
 //
 // ctx bounds the reading. The error is the context's cause, or says that it is
-// not known what was given before; what was recorded as given is returned with
-// it.
+// not known what was given before. Nothing is recorded as given that is not
+// returned: what is returned beside an error was recorded and comes in no later
+// call, so the caller uses it all the same.
 func (f *Finder) For(ctx context.Context, gate tool.Gate, session string, targets []string) ([]tool.Instruction, error) {
 	if len(f.options.Names) == 0 || len(targets) == 0 || gate == nil {
 		return nil, nil
