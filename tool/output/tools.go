@@ -1,14 +1,13 @@
 package output
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -116,10 +115,10 @@ func result(structured any, text string) (tool.Result, error) {
 // is the largest.
 type number int64
 
-// UnmarshalJSON takes 3, 3.0 and 3e0 alike, as the schema does.
+// UnmarshalJSON takes 3, 3.0 and 3e0 alike, as the schema does, and 1e400 too.
 func (n *number) UnmarshalJSON(text []byte) error {
-	var f float64
-	if err := json.Unmarshal(text, &f); err != nil {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return err
 	}
 	const most = 1 << 53
@@ -209,182 +208,4 @@ func escape1(raw []byte) (size int, shown string) {
 		return size, fmt.Sprintf(`\x%02x`, r)
 	}
 	return size, fmt.Sprintf(`\u%04x`, r)
-}
-
-const (
-	defaultMatches = 50
-	maxPattern     = 4 << 10 // bytes
-	// A line up to shortLine is shown whole, and is one match. Of a longer one a window
-	// around each match is shown.
-	shortLine  = 400
-	windowSide = 120
-	// A line over searchPiece is searched in pieces that overlap: a match over
-	// searchOverlap may be missed there.
-	searchPiece   = 256 << 10
-	searchOverlap = 4 << 10
-)
-
-// found is the structured value of output_search.
-type found struct {
-	Handle string `json:"handle"`
-	// Shown and More count the matches that are shown and that are not.
-	Shown int   `json:"shown"`
-	More  int   `json:"more"`
-	Size  int64 `json:"size"`
-}
-
-func (k *Keeper) searchTool() tool.Tool {
-	return tool.Tool{
-		Title: "Search a kept output",
-		Description: "Search an output that was too long to be shown whole, by a regular expression in RE2 syntax that is matched " +
-			"line by line. Each match is shown as line:offset: text, where offset is the byte at which it begins, for output_read; " +
-			"of a long line there is what stands around the match.",
-		Input: json.RawMessage(`{"type":"object","properties":{` +
-			`"handle":{"type":"string","description":"of the shortened output"},` +
-			`"pattern":{"type":"string","description":"a regular expression, RE2 syntax"},` +
-			`"limit":{"type":"integer","minimum":1,"description":"the most matches; 50 without it"}},` +
-			`"required":["handle","pattern"],"additionalProperties":false}`),
-		Output: json.RawMessage(`{"type":"object","properties":{"handle":{"type":"string"},"shown":{"type":"integer"},` +
-			`"more":{"type":"integer"},"size":{"type":"integer"}},"required":["handle","shown","more","size"]}`),
-		Effects: tool.Read,
-		Execute: k.search,
-	}
-}
-
-func (k *Keeper) search(ctx context.Context, call tool.Call) (tool.Result, error) {
-	var in struct {
-		Handle  string `json:"handle"`
-		Pattern string `json:"pattern"`
-		Limit   number `json:"limit"`
-	}
-	if err := json.Unmarshal(call.Input, &in); err != nil {
-		return tool.Result{}, fmt.Errorf("decode the input of output_search: %w", err)
-	}
-	if len(in.Pattern) > maxPattern {
-		return tool.Result{}, &tool.Failure{Message: fmt.Sprintf("the pattern has %d bytes: at most %d", len(in.Pattern), maxPattern)}
-	}
-	pattern, err := regexp.Compile(in.Pattern)
-	if err != nil {
-		return tool.Result{}, &tool.Failure{Message: fmt.Sprintf("the pattern is no regular expression of RE2 syntax: %v", err)}
-	}
-	kept, err := k.open(ctx, call, in.Handle)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	defer func() { _ = kept.Close() }() // it is only read
-	s := searching{pattern: pattern, most: defaultMatches, limits: k.limits(call.Tool)}
-	if in.Limit > 0 {
-		s.most = int(in.Limit)
-	}
-	s.limits.MaxBytes -= noteBytes
-	s.limits.MaxLines--
-	if err := s.lines(ctx, kept); err != nil {
-		return tool.Result{}, err
-	}
-	fmt.Fprintf(&s.text, "[%d matches; %d more are not shown]", s.shown, s.more)
-	return result(found{in.Handle, s.shown, s.more, kept.meta.Bytes}, s.text.String())
-}
-
-// A searching is one search, in bounded memory.
-type searching struct {
-	pattern *regexp.Regexp
-	most    int
-	limits  Limits // of text
-
-	text        strings.Builder
-	shown, more int
-}
-
-// lines searches line by line.
-func (s *searching) lines(ctx context.Context, kept *Kept) error {
-	size := kept.meta.Bytes
-	buffer := make([]byte, 0, searchPiece)
-	line, at := int64(1), int64(0) // of the buffer's first byte
-	var after int64                // matches before it were seen
-	for at < size {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n := min(int64(cap(buffer)), size-at)
-		buffer = buffer[:n]
-		if _, err := kept.ReadAt(buffer, at); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		isEnd := at+n == size
-		used := 0
-		for used < len(buffer) {
-			end := bytes.IndexByte(buffer[used:], '\n')
-			whole := end >= 0
-			switch {
-			case whole:
-				end += used
-			case isEnd:
-				end = len(buffer)
-			}
-			if end < 0 {
-				break
-			}
-			s.line(buffer[used:end], line, at+int64(used), after, false)
-			used = end
-			if whole {
-				used++
-				line++
-			}
-		}
-		if used == 0 { // the line is longer than the buffer
-			after = s.line(buffer, line, at, after, true)
-			used = len(buffer) - searchOverlap
-		}
-		at += int64(used)
-	}
-	return nil
-}
-
-// line searches a line, or a piece of one that goes on, for matches from an offset
-// on. It says where those that it leaves to the next piece begin.
-func (s *searching) line(text []byte, number, at, after int64, goesOn bool) int64 {
-	if !goesOn {
-		text = bytes.TrimSuffix(text, []byte{'\r'})
-	}
-	if len(text) <= shortLine && at >= after {
-		if match := s.pattern.FindIndex(text); match != nil {
-			s.show(number, at+int64(match[0]), text)
-		}
-		return after
-	}
-	from := int(max(0, after-at))
-	for _, match := range s.pattern.FindAllIndex(text, -1) {
-		start, end := match[0], match[1]
-		if start < from {
-			continue
-		}
-		if goesOn && start >= len(text)-searchOverlap {
-			break // the next piece sees all of it
-		}
-		left, right := max(0, start-windowSide), min(len(text), start+windowSide)
-		left += wholeStart(text[left:])
-		right = left + wholeEnd(text[left:right])
-		s.show(number, at+int64(start), text[left:right])
-		from = max(right, end)
-	}
-	if !goesOn {
-		return after
-	}
-	return at + int64(len(text)-searchOverlap)
-}
-
-// show shows a match, or counts it where there is no room.
-func (s *searching) show(number, offset int64, text []byte) {
-	if s.shown >= s.most || s.more > 0 {
-		s.more++
-		return
-	}
-	visible, _ := escaped(text, len(text), true, Limits{MaxBytes: 4 * shortLine, MaxLines: 1})
-	row := fmt.Sprintf("%d:%d: %s\n", number, offset, visible)
-	if s.shown >= s.limits.MaxLines || s.text.Len()+len(row) > s.limits.MaxBytes {
-		s.more++
-		return
-	}
-	s.shown++
-	s.text.WriteString(row)
 }

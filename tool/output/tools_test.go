@@ -198,7 +198,7 @@ func TestToolsReadTheirOwnOnly(t *testing.T) {
 	}
 }
 
-// Seen to fail: with lines counted per frame, and with the piece's overlap dropped.
+// Seen to fail: with lines counted per frame, and with a buffer's end in the middle of what is looked for.
 func TestSearch(t *testing.T) {
 	k := newKeeper(t, DefaultLimits())
 	var raw strings.Builder
@@ -209,7 +209,7 @@ func TestSearch(t *testing.T) {
 	raw.WriteString(strings.Repeat("y", 1<<20))
 	text := []byte(raw.String())
 	var needles []int
-	for _, at := range []int{100, searchPiece - 3, searchPiece + 1000, 2*searchPiece - searchOverlap - 3, 700_000, 1<<20 - 6} {
+	for _, at := range []int{100, searchBuffer - 3, searchBuffer + 1000, 2*searchBuffer - 3, 700_000, 1<<20 - 6} {
 		copy(text[giant+at:], "needle")
 		needles = append(needles, giant+at)
 	}
