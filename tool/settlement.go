@@ -151,7 +151,12 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // A Failure is an error that a tool made on purpose for the model to read (law
 // 22). It is the only kind of error whose text a model sees as the tool's own.
-type Failure struct{ Message string }
+type Failure struct {
+	Message string
+	// Lost is how many bytes were dropped, of the message or of what the call gave
+	// before (law 19).
+	Lost int64
+}
 
 func (f *Failure) Error() string { return f.Message }
 
@@ -162,7 +167,9 @@ func (f *Failure) Error() string { return f.Message }
 // recognised before (see [Interruption]).
 func SettleError(err error, ran bool) Settlement {
 	if failure, ok := errors.AsType[*Failure](err); ok {
-		return Settlement{Status: Failed, Error: &Error{Kind: KindFailure, Message: failure.Message}, Ran: ran}
+		return Settlement{
+			Status: Failed, Error: &Error{Kind: KindFailure, Message: failure.Message}, Ran: ran, Lost: max(0, failure.Lost),
+		}
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return Settlement{Status: Rejected, Error: &Error{Kind: refusal.Kind, Message: refusal.Error(), Cause: err}, Ran: ran}

@@ -92,8 +92,8 @@ func TestLaw22SettleError(t *testing.T) {
 		kind    Kind
 		message string
 	}{
-		{"failure", &Failure{"no such city"}, Failed, KindFailure, "no such city"},
-		{"wrapped failure", fmt.Errorf("at /x: %w", &Failure{"no such city"}), Failed, KindFailure, "no such city"},
+		{"failure", &Failure{Message: "no such city"}, Failed, KindFailure, "no such city"},
+		{"wrapped failure", fmt.Errorf("at /x: %w", &Failure{Message: "no such city"}), Failed, KindFailure, "no such city"},
 		{"denied", &Refusal{Kind: KindDenied, Action: "edit", Resource: ".env", Reason: "secrets"}, Rejected, KindDenied, `edit of ".env" is denied: secrets`},
 		{"declined", fmt.Errorf("x: %w", &Refusal{Kind: KindDeclined, Action: "edit", Resource: "a"}), Rejected, KindDeclined, `edit of "a" was declined`},
 		{"timed out", &Refusal{Kind: KindTimedOut, Action: "edit", Resource: "a"}, Rejected, KindTimedOut, `edit of "a" needs approval, and nobody answered in time`},

@@ -88,8 +88,8 @@ func TestCaseH03HeadAndTail(t *testing.T) {
 			{{"HEAD\n", 1}, {"w\n", 100_000}, {"FAILED here", 1}},
 		} {
 			w.bounded(w.call("x", order{Do: "write", Pieces: pieces}), "HEAD\nw", "FAILED here")
-			// As a failure it is less: of one, 64 KiB cross the line.
-			pieces[1].Times = 60_000 / len(pieces[1].Text)
+			// As a failure it is less: of one, 1 MiB crosses the line.
+			pieces[1].Times = 600_000 / len(pieces[1].Text)
 			e := w.call("x", order{Do: "fail with it", Pieces: pieces})
 			if text := texts(e); e.Status != tool.Failed || !strings.HasPrefix(text, "HEAD\n") || !strings.HasSuffix(text, "FAILED here") {
 				t.Errorf("a failure of %d bytes begins %.20q", len(text), text)

@@ -192,6 +192,18 @@ func TestLaw19HonestProducers(t *testing.T) {
 	})
 }
 
+// An answer that is beyond what may be given at all is too large, whichever way it came. Seen to fail: with what is too
+// large for the wire taken for a broken plugin.
+func TestLaw17TooLargeToBeGiven(t *testing.T) {
+	everyTransport(t, func(t *testing.T, w *world) {
+		w.peer("a").register(map[string]spec{"x": {}})
+		for _, size := range []int{20 << 20, 70 << 20} {
+			w.want(w.call("x", order{Do: "text", Text: "a", Size: size}), "error, too_large, ran true: the tool's output is too large to be given")
+		}
+		w.want(w.call("x", order{Do: "text", Text: "a"}), "…")
+	})
+}
+
 // A tool's schemas and output know nothing of bounding: its definition is what it declared, and managed paths are in
 // nothing that a model sees. Seen to fail: with an output read by any session, and with the path of the file as its
 // handle.

@@ -179,10 +179,16 @@ func (i *Incarnation) callError(ctx context.Context, call tool.Call, err error) 
 		return failure
 	}
 	if remote, ok := errors.AsType[*wire.RemoteError](err); ok {
+		if remote.TooLarge {
+			return i.operational(tool.KindTooLarge, call, said(remote))
+		}
 		return i.operational(tool.KindInternal, call, said(remote))
 	}
 	if output, ok := errors.AsType[*wire.OutputError](err); ok {
 		return output.Err
+	}
+	if errors.Is(err, wire.ErrTooLarge) {
+		return i.operational(tool.KindTooLarge, call, said(err))
 	}
 	awaitDeadline(ctx, err)
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errOver) {

@@ -69,15 +69,23 @@ func (s *server) Execute(ctx context.Context, e wire.Execution, progress func(to
 			return tool.Result{}, err
 		}
 		result, err = kept.preparation.Commit(ctx, newCall(e, running))
-		result.Lost += running.end()
-		return result, err
+		return withLoss(result, err, running.end())
 	}
 	t, ok := s.executors.get(e.Executor)
 	if !ok {
 		return tool.Result{}, fmt.Errorf("%s: its registration was closed", e.Tool)
 	}
 	result, err = t.run(ctx, newCall(e, running), e.Input)
-	result.Lost += running.end()
+	return withLoss(result, err, running.end())
+}
+
+// withLoss adds what the handler dropped to what it gave back, a failure included
+// (law 19).
+func withLoss(result Result, err error, lost int64) (Result, error) {
+	result.Lost += lost
+	if failure, ok := errors.AsType[*tool.Failure](err); ok && lost > 0 {
+		return Result{}, &tool.Failure{Message: failure.Message, Lost: failure.Lost + lost}
+	}
 	return result, err
 }
 

@@ -197,15 +197,13 @@ func (w *writing) commit(ctx context.Context, o Origin, kind Kind, lost int64) (
 	if meta.Compressed > w.store.quota {
 		return Meta{}, w.store.tooLarge()
 	}
-	err = w.store.Sweep(ctx)
-	if ctx.Err() != nil {
-		return Meta{}, context.Cause(ctx)
-	}
-	if err != nil {
+	path := w.store.path(w.handle)
+	if err := os.Rename(w.file.Name(), path); err != nil {
 		return Meta{}, w.store.cannotKeep(err)
 	}
-	if err := os.Rename(w.file.Name(), w.store.path(w.handle)); err != nil {
-		return Meta{}, w.store.cannotKeep(err)
+	// Behind the renaming, so that of several writers the last makes room for all.
+	if err := w.store.makeRoom(ctx, w.handle); err != nil {
+		return Meta{}, errors.Join(err, os.Remove(path))
 	}
 	_ = w.file.Close() // everything was written; a lock is all that it holds
 	w.file = nil

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/toolhost/toolhost/tool"
 )
 
 // What a store does where its options say nothing.
@@ -150,43 +152,80 @@ func (s *Store) Remove(handle string) error {
 	return nil
 }
 
-// Sweep removes what is past its retention or over the quota, and what writers left
-// behind that are gone. Keeping an output does the same. It opens nothing but what
-// is half written; ctx bounds it.
+// Sweep removes what writers left behind that are gone, then what is past its
+// retention, and then the oldest until the rest is within the quota. What is being
+// written does not count. It opens nothing but what is half written; ctx bounds it.
+// What cannot be removed is an error, behind which the others are removed all the same.
 func (s *Store) Sweep(ctx context.Context) error {
+	_, err := s.sweep(ctx, "")
+	return err
+}
+
+// sweep is Sweep, but for one output that stays. It says how many bytes of whole
+// outputs are left.
+func (s *Store) sweep(ctx context.Context, stays string) (left int64, err error) {
 	entries, err := s.entries()
 	if err != nil {
-		return err
-	}
-	total := int64(0)
-	for _, e := range entries {
-		total += e.size
+		return 0, err
 	}
 	var problems []error
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		remove, reason := os.Remove, s.reason(e, total)
-		if strings.HasSuffix(e.name, temporary) {
-			remove, reason = removeAbandoned, "abandoned"
-		}
-		if reason == "" {
-			continue
-		}
+	remove := func(e entry, reason string, remove func(path string) error) (gone bool) {
 		err := remove(filepath.Join(s.dir, e.name))
 		switch {
 		case err == nil:
 			s.log.Debug("retained output removed", "file", e.name, "reason", reason)
-		case errors.Is(err, errInUse):
-			continue
-		case !errors.Is(err, fs.ErrNotExist):
+			return true
+		case errors.Is(err, fs.ErrNotExist):
+			return true
+		case !errors.Is(err, errInUse):
 			problems = append(problems, fmt.Errorf("sweep retained outputs: %w", err))
-			continue
 		}
-		total -= e.size
+		return false
 	}
-	return errors.Join(problems...)
+	var whole []entry
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		switch {
+		case strings.HasSuffix(e.name, temporary):
+			remove(e, "abandoned", removeAbandoned)
+		case e.name != stays && time.Since(e.at) > s.retention && remove(e, "expired", os.Remove):
+		default:
+			whole = append(whole, e)
+			left += e.size
+		}
+	}
+	for _, e := range whole {
+		if left <= s.quota {
+			break
+		}
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if e.name != stays && remove(e, "over the quota", os.Remove) {
+			left -= e.size
+		}
+	}
+	return left, errors.Join(problems...)
+}
+
+// makeRoom sweeps for an output that was just kept. That something cannot be removed
+// is an error only where there is no room because of it.
+func (s *Store) makeRoom(ctx context.Context, handle string) error {
+	left, err := s.sweep(ctx, handle+suffix)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case left > s.quota:
+		return tool.Errorf(tool.KindRetention, "%w", fmt.Errorf("keep an output in %s: %d bytes would be kept, and the quota is %d; "+
+			"what is in the way cannot be removed, make that possible or raise the quota: %w", s.dir, left, s.quota, err))
+	case left == 0 && err != nil: // nothing was looked at
+		return s.cannotKeep(err)
+	case err != nil:
+		s.log.Warn("retained outputs are not all swept", "error", err)
+	}
+	return nil
 }
 
 // An entry is a file of the store.
@@ -229,17 +268,6 @@ func (s *Store) entries() ([]entry, error) {
 	return list, nil
 }
 
-// reason is why a whole output has to go, or empty.
-func (s *Store) reason(e entry, total int64) string {
-	switch {
-	case time.Since(e.at) > s.retention:
-		return "expired"
-	case total > s.quota:
-		return "over the quota"
-	}
-	return ""
-}
-
 // errInUse says that the writer of a half written file lives.
 var errInUse = errors.New("is being written")
 
@@ -260,11 +288,15 @@ func removeAbandoned(path string) error {
 	return os.Remove(path) // a writer that gets the lock now sees that its file is gone
 }
 
-// check refuses a directory in which others could put or replace files.
+// check refuses a directory in which others could put or replace files, and a link
+// in its place.
 func (s *Store) check() error {
-	info, err := os.Stat(s.dir)
+	info, err := os.Lstat(s.dir)
 	if err != nil {
 		return fmt.Errorf("directory of retained outputs: %w", err)
+	}
+	if info.Mode().Type() == fs.ModeSymlink {
+		return fmt.Errorf("directory of retained outputs: %s is a link, which is not followed; remove it", s.dir)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("directory of retained outputs: %s is no directory", s.dir)
@@ -280,7 +312,7 @@ func (s *Store) check() error {
 
 // prepare makes the directory where there is none, for nobody but the user.
 func (s *Store) prepare() error {
-	info, err := os.Stat(s.dir)
+	info, err := os.Lstat(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(s.dir), 0o700); err != nil {
 			return err
@@ -288,7 +320,7 @@ func (s *Store) prepare() error {
 		if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		info, err = os.Stat(s.dir)
+		info, err = os.Lstat(s.dir)
 	}
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,46 +35,50 @@ func Stores(base string, log *slog.Logger) ([]*Store, error) {
 
 // RemoveExpired removes the outputs that are over the time that their keeper gave
 // them, and what writers left behind that are gone, and gives the handles of the
-// outputs. ctx bounds it.
+// outputs. ctx bounds it. What cannot be removed is an error, and keeps nothing else
+// from being removed.
 func (s *Store) RemoveExpired(ctx context.Context) (removed []string, err error) {
 	list, err := s.List()
 	if err != nil {
 		return nil, err
 	}
+	list = slices.DeleteFunc(list, func(m Meta) bool { return time.Now().Before(m.Expires) })
+	var handles []string
 	for _, m := range list {
-		if ctx.Err() != nil {
-			return removed, context.Cause(ctx)
-		}
-		if time.Now().Before(m.Expires) {
-			continue
-		}
-		if err := s.Remove(m.Handle); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return removed, err
-		}
-		removed = append(removed, m.Handle)
+		handles = append(handles, m.Handle)
 	}
-	return removed, s.Sweep(ctx)
+	return s.removeEach(ctx, handles)
 }
 
 // RemoveAll removes every output, also one that cannot be read, and what writers
-// left behind that are gone, and gives the handles. ctx bounds it.
+// left behind that are gone, and gives the handles. ctx and errors are those of
+// RemoveExpired.
 func (s *Store) RemoveAll(ctx context.Context) (removed []string, err error) {
 	entries, err := s.entries()
 	if err != nil {
 		return nil, err
 	}
+	var handles []string
 	for _, e := range entries {
-		handle, whole := strings.CutSuffix(e.name, suffix)
+		if handle, whole := strings.CutSuffix(e.name, suffix); whole {
+			handles = append(handles, handle)
+		}
+	}
+	return s.removeEach(ctx, handles)
+}
+
+// removeEach removes outputs, and what is abandoned.
+func (s *Store) removeEach(ctx context.Context, handles []string) (removed []string, err error) {
+	var problems []error
+	for _, handle := range handles {
 		if ctx.Err() != nil {
 			return removed, context.Cause(ctx)
 		}
-		if !whole {
-			continue
-		}
 		if err := s.Remove(handle); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return removed, err
+			problems = append(problems, err)
+			continue
 		}
 		removed = append(removed, handle)
 	}
-	return removed, s.Sweep(ctx)
+	return removed, errors.Join(append(problems, s.Sweep(ctx))...)
 }

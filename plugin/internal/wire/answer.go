@@ -11,23 +11,32 @@ import (
 	"github.com/toolhost/toolhost/tool"
 )
 
+// ErrTooLarge says that an answer is beyond [MaxOutput].
+var ErrTooLarge = errors.New("it is too large")
+
 // outcomeOf is the outcome of what did not complete: a failure that was made on
 // purpose, or what broke.
 func outcomeOf(err error) (*pluginv1.Failed, *pluginv1.Errored) {
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return &pluginv1.Failed{Message: cutAt(failure.Message, maxFailureText)}, nil
+		message, lost := cutMiddle(failure.Message, maxFailureText)
+		return &pluginv1.Failed{Message: message, Lost: max(0, failure.Lost) + lost}, nil
 	}
 	remote, _ := errors.AsType[*RemoteError](err)
 	_, refused := errors.AsType[*tool.Refusal](err)
-	return nil, &pluginv1.Errored{Message: cut(err.Error()), Panicked: remote != nil && remote.Panicked, Refused: refused}
+	return nil, &pluginv1.Errored{
+		Message: cut(err.Error()), Panicked: remote != nil && remote.Panicked, Refused: refused, TooLarge: errors.Is(err, ErrTooLarge),
+	}
 }
 
 func failureFromWire(f *pluginv1.Failed) error {
-	return &tool.Failure{Message: cutAt(f.GetMessage(), maxFailureText)}
+	message, lost := cutMiddle(f.GetMessage(), maxFailureText)
+	return &tool.Failure{Message: message, Lost: max(0, f.GetLost()) + lost}
 }
 
 func remoteError(e *pluginv1.Errored) error {
-	return &RemoteError{Message: cut(e.GetMessage()), Panicked: e.GetPanicked(), Refused: e.GetRefused()}
+	return &RemoteError{
+		Message: cut(e.GetMessage()), Panicked: e.GetPanicked(), Refused: e.GetRefused(), TooLarge: e.GetTooLarge(),
+	}
 }
 
 // errorEvent is the terminal event of a call that did not complete.
@@ -56,7 +65,7 @@ func sendCompleted(stream events, result tool.Result) error {
 		return stream.Send(&pluginv1.ExecuteResponse{Event: &pluginv1.ExecuteResponse_Completed{Completed: completed}})
 	}
 	if size > MaxOutput {
-		return stream.Send(errorEvent(fmt.Errorf("the answer has %d bytes; at most %d may be sent", size, MaxOutput)))
+		return stream.Send(errorEvent(fmt.Errorf("the answer has %d bytes; at most %d may be sent: %w", size, MaxOutput, ErrTooLarge)))
 	}
 	data, err := proto.Marshal(completed)
 	if err != nil {
@@ -154,7 +163,7 @@ func (a *answer) add(piece []byte) error {
 	case len(piece) > MaxChunk:
 		return fmt.Errorf("the plugin sent a piece of an answer of %d bytes; at most %d", len(piece), MaxChunk)
 	case len(a.pieces)+len(piece) > MaxOutput:
-		return fmt.Errorf("the plugin's answer is over %d bytes", MaxOutput)
+		return fmt.Errorf("the plugin's answer is over %d bytes: %w", MaxOutput, ErrTooLarge)
 	}
 	a.pieces = append(a.pieces, piece...)
 	return nil

@@ -102,6 +102,8 @@ type RemoteError struct {
 	Panicked bool
 	// Refused: the handler gave up because a permission was refused.
 	Refused bool
+	// TooLarge: its answer is larger than may be sent.
+	TooLarge bool
 }
 
 func (e *RemoteError) Error() string { return e.Message }
@@ -117,7 +119,7 @@ func Ended(err error) bool {
 // Where texts from the other side are cut, in bytes.
 const (
 	maxErrorText    = 16 << 10
-	maxFailureText  = 64 << 10
+	maxFailureText  = 1 << 20
 	maxProgressText = 1 << 10
 )
 
@@ -341,6 +343,24 @@ func end[Event any](stream interface{ Recv() (*Event, error) }, cancel context.C
 			return
 		}
 	}
+}
+
+// cutMiddle bounds a text that is to be read: its head and tail stay, since a failure
+// says at its end what went wrong. lost is how many bytes of it are gone.
+func cutMiddle(s string, most int) (short string, lost int64) {
+	s = text(s)
+	if len(s) <= most {
+		return s, 0
+	}
+	const mark = "\n[… the middle was dropped …]\n"
+	head, tail := (most-len(mark))/2, len(s)-(most-len(mark))/2
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	for tail < len(s) && !utf8.RuneStart(s[tail]) {
+		tail++
+	}
+	return s[:head] + mark + s[tail:], int64(tail - head)
 }
 
 // cut bounds the text of an error from the other side.

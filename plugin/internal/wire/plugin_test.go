@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -221,10 +222,13 @@ func testOutcomes(t *testing.T, fake *fakePlugin, client Plugin) {
 			return ok && failure.Message == "try\uFFFD later"
 		}},
 		{"long failure", func(context.Context, func(tool.Progress)) (tool.Result, error) {
-			return tool.Result{}, &tool.Failure{Message: strings.Repeat("日", 1<<20)}
+			return tool.Result{}, &tool.Failure{Message: "begin" + strings.Repeat("日", 1<<20) + "the end", Lost: 5}
 		}, func(err error) bool {
 			failure, ok := errors.AsType[*tool.Failure](err)
-			return ok && len(failure.Message) <= maxFailureText && strings.HasSuffix(failure.Message, "日 …")
+			const mark = "\n[… the middle was dropped …]\n"
+			return ok && len(failure.Message) <= maxFailureText && strings.HasPrefix(failure.Message, "begin") &&
+				strings.HasSuffix(failure.Message, "the end") && utf8.ValidString(failure.Message) &&
+				failure.Lost == 5+int64(3<<20+len("beginthe end")-len(failure.Message)+len(mark))
 		}},
 		{"error", func(context.Context, func(tool.Progress)) (tool.Result, error) {
 			return tool.Result{}, errors.New("out of paper")

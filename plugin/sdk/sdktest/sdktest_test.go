@@ -119,3 +119,21 @@ func TestActivationThatFails(t *testing.T) {
 		})
 	}
 }
+
+// What a handler says that it dropped is in the outcome of a failure too (law 19).
+//
+// Seen to fail: with the loss added to the result only.
+func TestLaw19LossOfAFailure(t *testing.T) {
+	plugin := sdktest.Start(t, sdk.Plugin{Name: "lossy", Activate: func(ctx context.Context, loc sdk.Location) error {
+		_, err := loc.Tools.Register(ctx, sdk.Tools{
+			"drop": sdk.New("Drops and fails", func(_ context.Context, call sdk.Call, _ struct{}) (string, error) {
+				call.Lost(7)
+				return "", sdk.Failure("the disk is full")
+			}, sdk.NoEffect),
+		})
+		return err
+	}}, sdktest.Options{})
+	if got := plugin.Call("drop", "{}"); got.Lost != 7 || got.Error == nil || got.Error.Message != "the disk is full" {
+		t.Errorf("got %v, lost %d", got, got.Lost)
+	}
+}

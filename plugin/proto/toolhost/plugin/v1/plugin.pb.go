@@ -1382,8 +1382,12 @@ func (x *CompletedInChunks) GetSize() int64 {
 
 // Failed is a failure that the model is meant to read.
 type Failed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1 MiB.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// How many bytes the plugin dropped, of the message or of what the call gave
+	// before.
+	Lost          int64 `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1425,6 +1429,13 @@ func (x *Failed) GetMessage() string {
 	return ""
 }
 
+func (x *Failed) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // Errored is an error for the operator. The model never sees its text.
 type Errored struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1433,7 +1444,9 @@ type Errored struct {
 	Panicked bool `protobuf:"varint,2,opt,name=panicked,proto3" json:"panicked,omitempty"`
 	// The refusal that the handler returned, if that is why it gave up. The host
 	// goes by its own record of refusals; this one is for the log.
-	Refused       bool `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused bool `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The answer is larger than may be sent.
+	TooLarge      bool `protobuf:"varint,4,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1485,6 +1498,13 @@ func (x *Errored) GetPanicked() bool {
 func (x *Errored) GetRefused() bool {
 	if x != nil {
 		return x.Refused
+	}
+	return false
+}
+
+func (x *Errored) GetTooLarge() bool {
+	if x != nil {
+		return x.TooLarge
 	}
 	return false
 }
@@ -1654,13 +1674,15 @@ const file_toolhost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\acontent\x18\x03 \x03(\v2\x1b.toolhost.plugin.v1.ContentR\acontent\x12\x12\n" +
 	"\x04lost\x18\x04 \x01(\x03R\x04lost\"'\n" +
 	"\x11CompletedInChunks\x12\x12\n" +
-	"\x04size\x18\x01 \x01(\x03R\x04size\"\"\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size\"6\n" +
 	"\x06Failed\x12\x18\n" +
-	"\amessage\x18\x01 \x01(\tR\amessage\"Y\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\x03R\x04lost\"v\n" +
 	"\aErrored\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x1a\n" +
 	"\bpanicked\x18\x02 \x01(\bR\bpanicked\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\bR\arefused\"\x0e\n" +
+	"\arefused\x18\x03 \x01(\bR\arefused\x12\x1b\n" +
+	"\ttoo_large\x18\x04 \x01(\bR\btooLarge\"\x0e\n" +
 	"\fDrainRequest\"\x0f\n" +
 	"\rDrainResponse2\xa9\x05\n" +
 	"\rPluginService\x12U\n" +
