@@ -259,8 +259,15 @@ func (m *machine) withdrawn(c *machineCall) {
 	c.withdrawn = true
 	m.w.release(c.call) // it may run by now
 	s, err := m.w.Withdraw(context.Background(), "s", c.handle)
+	if errors.Is(err, registry.ErrRunning) { // it was answered before: it goes on, and is not withdrawn
+		if !c.replied {
+			m.w.t.Fatalf("%s runs without an answer", c.call)
+		}
+		c.withdrawn = false
+		s, err = m.w.Resume(context.Background(), "s", c.handle, time.Minute)
+	}
 	c.handle = ""
-	m.ends(c, ended{s, err, c.call})
+	m.came(c, ended{s, err, c.call})
 }
 
 func (m *machine) crash(rt *rapid.T) {
