@@ -1,14 +1,15 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
+	"unicode/utf8"
 
 	"github.com/toolhost/toolhost/tool"
 )
@@ -44,12 +45,22 @@ func DefaultLimits() Limits { return Limits{MaxLines: 2000, MaxBytes: 50 << 10} 
 type Origin struct {
 	// Location is the root of the Location.
 	Location string `json:"location"`
-	// Session is the conversation; only it reads the output again.
+	// Session is the conversation; only it reads the output again. Whatever is not UTF-8
+	// is quoted where it is kept.
 	Session string `json:"session"`
 	// Tool is the canonical id of the tool.
 	Tool string `json:"tool"`
 	// Call is the id of the tool call.
 	Call string `json:"call"`
+}
+
+// exact is a text that JSON keeps apart from every other: one that is not UTF-8 is
+// quoted, and one that looks quoted too.
+func exact(text string) string {
+	if utf8.ValidString(text) && !strings.HasPrefix(text, `"`) {
+		return text
+	}
+	return strconv.Quote(text)
 }
 
 // KeeperOptions describe a [Keeper].
@@ -85,9 +96,8 @@ func (k *Keeper) limits(id string) Limits {
 // Begin begins the bounding of one call. It is cheap, and nothing is on disk
 // before something is over the limits. The caller ends it with [Bounding.Discard].
 func (k *Keeper) Begin(o Origin) *Bounding {
-	if o.Location == "" {
-		o.Location = k.options.Location
-	}
+	o.Location = cmp.Or(o.Location, k.options.Location)
+	o = Origin{exact(o.Location), exact(o.Session), exact(o.Tool), exact(o.Call)}
 	return &Bounding{store: k.options.Store, limits: k.limits(o.Tool), origin: o}
 }
 
@@ -397,98 +407,3 @@ func (b *Bounding) Paths() []string {
 	defer b.mu.Unlock()
 	return slices.Clone(b.paths)
 }
-
-// checkContent holds the ceilings of what is not text.
-func checkContent(content []tool.Content) error {
-	others, media, links := 0, 0, 0
-	for _, c := range content {
-		switch c.Type {
-		case tool.TextContent:
-			continue
-		case tool.ResourceLink:
-			links += len(c.URI) + len(c.Name) + len(c.Description) + len(c.MIMEType)
-		default:
-			media += len(c.Data)
-			links += len(c.MIMEType)
-		}
-		others++
-	}
-	most := MaxBlocks
-	if others < len(content) {
-		most-- // for the text
-	}
-	switch {
-	case others > most:
-		return tooLarge("content has %d blocks of media and links: at most %d", others, most)
-	case media > MaxMedia:
-		return tooLarge("content has %d bytes of media: at most %d", media, MaxMedia)
-	case links > MaxLinks:
-		return tooLarge("content has %d bytes of links: at most %d", links, MaxLinks)
-	}
-	return nil
-}
-
-func tooLarge(format string, args ...any) error {
-	return tool.Errorf(tool.KindTooLarge, "%w", fmt.Errorf(format, args...))
-}
-
-// replaceText is the content with one block of text in place of all of them.
-func replaceText(content []tool.Content, text string) []tool.Content {
-	var out []tool.Content
-	done := false
-	for _, c := range content {
-		switch {
-		case c.Type != tool.TextContent:
-			out = append(out, c)
-		case !done:
-			done = true
-			out = append(out, tool.Text(text))
-		}
-	}
-	return out
-}
-
-// joined is all text of the content.
-func joined(content []tool.Content) string {
-	var all strings.Builder
-	for _, c := range content {
-		if c.Type != tool.TextContent {
-			continue
-		}
-		if all.Len() > 0 && !strings.HasSuffix(all.String(), "\n") {
-			all.WriteByte('\n')
-		}
-		all.WriteString(c.Text)
-	}
-	return all.String()
-}
-
-// fits reports whether the text is within the limits.
-func fits(text []byte, limits Limits) bool {
-	return len(text) <= limits.MaxBytes && linesFromStart(text, limits.MaxLines) == len(text)
-}
-
-// plainly reports whether texts are so plain and short that nothing needs to be
-// measured. It is the common case.
-func plainly(texts []string, limits Limits) bool {
-	size, lines := 0, 0
-	for _, text := range texts {
-		size += len(text) + 1
-		lines += strings.Count(text, "\n") + 1
-	}
-	if size > limits.MaxBytes || lines > limits.MaxLines {
-		return false
-	}
-	for _, text := range texts {
-		if firstUnprintable(bytesOf(text)) < len(text) {
-			return false
-		}
-	}
-	return true
-}
-
-// bytesOf is the text's memory, which is not to be written to.
-func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
-
-// view is the text in the bytes' memory, which is not to be written to.
-func view(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }

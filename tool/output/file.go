@@ -203,7 +203,10 @@ func (w *writing) commit(ctx context.Context, o Origin, kind Kind, lost int64) (
 	}
 	// Behind the renaming, so that of several writers the last makes room for all.
 	if err := w.store.makeRoom(ctx, w.handle); err != nil {
-		return Meta{}, errors.Join(err, os.Remove(path))
+		if problem := os.Remove(path); problem != nil {
+			w.store.log.Warn("retained output that nobody was told of stays", "error", problem)
+		}
+		return Meta{}, err
 	}
 	_ = w.file.Close() // everything was written; a lock is all that it holds
 	w.file = nil

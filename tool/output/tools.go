@@ -143,7 +143,7 @@ func (k *Keeper) open(ctx context.Context, call tool.Call, handle string) (*Kept
 	if err != nil {
 		return nil, err
 	}
-	if kept.meta.Session != call.Identity.Session || kept.meta.Location != k.options.Location {
+	if kept.meta.Session != exact(call.Identity.Session) || kept.meta.Location != exact(k.options.Location) {
 		_ = kept.Close() // it was only read
 		return nil, gone
 	}
