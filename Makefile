@@ -9,6 +9,7 @@ MAKEFLAGS   += --no-print-directory
 GO       ?= go
 FUZZTIME ?= 5s
 BENCH    ?= .
+ROUNDS   ?= 300
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The tools of tools/go.mod, built from source on first use and kept in Go's build cache.
@@ -90,6 +91,10 @@ fuzz: ## Run every fuzz target for FUZZTIME, 5s if not said
 			echo "$$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" < /dev/null; \
 		done
+
+.PHONY: chaos
+chaos: ## Do everything to calls and plugins at random, for some minutes; ROUNDS= chooses
+	$(GO) test ./internal/laws -run TestMachine -rapid.checks=$(ROUNDS) -rapid.steps=60 -timeout 60m
 
 .PHONY: generate
 generate: ## Write all generated files; refuses a breaking change of the protocol
