@@ -12,10 +12,11 @@ type Preparation struct {
 	// Irreversible says that what the call does cannot be undone.
 	Irreversible bool
 	// Requests are the permissions that the call needs, in the order in which they
-	// are asked for (law 33).
+	// are asked for (law 33); 64 at most.
 	Requests []PermissionRequest
 	// Targets are the paths that the call is about, relative to the Location's root,
-	// for the instructions that stand near them (law 30). They are no permission.
+	// for the instructions that stand near them (law 30); 256 at most. They are no
+	// permission.
 	Targets []string
 	// Action is what runs in place of the executor. Nil means that the call is
 	// direct: the executor runs once the requests are granted.
@@ -23,8 +24,8 @@ type Preparation struct {
 }
 
 // An Action is what a tool prepared: a change that is ready to be made, once. It
-// belongs to whoever received the preparation, who calls exactly one of Commit
-// and Discard, exactly once (law 26). It dies with the process that made it.
+// belongs to whoever received the preparation, with an error or without, who calls
+// exactly one of Commit and Discard, exactly once (law 26). It dies with the process that made it.
 type Action struct {
 	// Review is the tool's own description of the action, for whoever approves it. It
 	// is shown as the tool's words.

@@ -30,10 +30,10 @@ type Tool struct {
 	// Irreversible says that a call may do what cannot be undone.
 	Irreversible bool
 	// Requests are the permissions that every call needs, in order, for a tool whose
-	// answer never varies; with Prepare they are not looked at (law 33).
+	// answer never varies; 64 at most. With Prepare they are not looked at (law 33).
 	Requests []PermissionRequest
-	// Targets names the properties of the input that hold a path, or a list of them,
-	// that a call is about, which is the root where the input has none of them; with
+	// Targets names the properties of the input, 256 at most, that hold a path, or a list
+	// of them, that a call is about, which is the root where the input has none of them; with
 	// Prepare they are not looked at (law 30).
 	Targets []string
 	// Unavailable, if it is not empty, says why the tool cannot be called now. That

@@ -57,7 +57,8 @@ func (reason Unavailable) apply(t *tool.Tool) { t.Unavailable = string(reason) }
 
 // Targets names the properties of the input that hold a path, or a list of paths,
 // that a call is about, so that the model gets the instructions that stand near
-// them. A tool that prepares says it in its [Preparation] instead.
+// them; 256 properties at most. A call that has none of them is about the root. A
+// tool that prepares says it in its [Preparation] instead.
 func Targets(properties ...string) Option { return targets(properties) }
 
 type targets []string
@@ -65,7 +66,7 @@ type targets []string
 func (names targets) apply(t *tool.Tool) { t.Targets = append(t.Targets, names...) }
 
 // Requires declares the permissions that every call needs, which the host asks for
-// before it calls the handler. An empty Action stands for the tool's own id. A tool
+// before it calls the handler; 64 at most, of 256 KiB each. An empty Action stands for the tool's own id. A tool
 // whose needs depend on the arguments says them in its [Preparation] instead.
 func Requires(requests ...PermissionRequest) Option {
 	own := make(requires, 0, len(requests))

@@ -15,11 +15,14 @@ type Preparation[Out any] struct {
 	// Irreversible says that what the call does cannot be undone.
 	Irreversible bool
 	// Requests are the permissions that the call needs, in the order in which they are
-	// asked for. An empty Action stands for the tool's own id.
+	// asked for; 64 at most, of 256 KiB each. An empty Action stands for the tool's own
+	// id.
 	Requests []PermissionRequest
-	// Targets are the paths that the call is about, relative to the Location's root.
+	// Targets are the paths that the call is about, relative to the Location's root; 256
+	// at most, of 4 KiB each.
 	Targets []string
-	// Review describes the action to whoever approves it, as the plugin's own words.
+	// Review describes the action to whoever approves it, as the plugin's own words. It
+	// is cut at 64 KiB.
 	Review string
 	// Commit runs, once, in place of the handler when everything was permitted. Nil
 	// means that the handler itself runs then. It gets a context and a call of its own,
@@ -28,8 +31,9 @@ type Preparation[Out any] struct {
 	Commit func(ctx context.Context, call Call) (Out, error)
 	// Discard, if it is not nil, releases what the action holds when it is not
 	// committed: permission was refused, the call was cancelled, the plugin ends, or a
-	// day has passed. Exactly one of Commit and Discard is called, unless the process
-	// ends before.
+	// day has passed. Of a preparation that was returned without an error exactly one
+	// of Commit and Discard is called, unless the process ends before. A plugin keeps
+	// 1,024 actions at most; a further preparation is an error.
 	Discard func()
 }
 
