@@ -80,3 +80,28 @@ func BenchmarkBound1KiB(b *testing.B) {
 		bounding.Discard()
 	}
 }
+
+// What is redrawn without end, beside plain text that is kept: the target is ten times
+// that.
+func BenchmarkBoundHostile(b *testing.B) {
+	k := newKeeper(b, DefaultLimits())
+	line := strings.Repeat("y", 4000)
+	for name, unit := range map[string]string{
+		"plain":     "2026-11-30T12:00:00Z info a line of a log that is as long as many are, éàü\n",
+		"lines":     "\r" + line,
+		"wider":     line + "\r" + strings.Repeat("é", 1900) + "\r",
+		"returns":   line + strings.Repeat("\rx", 4000),
+		"alternate": line + strings.Repeat("\ré\rx", 4000),
+		"joined":    "a\r" + strings.Repeat("\u0301", 2000),
+		"progress":  "10%\r",
+		"coloured":  "a\x1b[m",
+	} {
+		text := strings.Repeat(unit, 8<<20/len(unit))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				forget(b, k, bounded(b, k, texts(text)))
+			}
+		})
+	}
+}

@@ -12,8 +12,9 @@ const (
 	// overwriteLimit is the longest line in which a carriage return overwrites. Lines
 	// that are redrawn are as wide as a terminal.
 	overwriteLimit = 4 << 10
-	// Plain text is looked for in steps that grow, and stay within a processor's cache.
-	minStep, maxStep = 256, 32 << 10
+	// Plain text is looked for in steps that grow, and stay within a processor's cache:
+	// what is redrawn has little between its special bytes.
+	shortStep, minStep, maxStep = 16, 256, 32 << 10
 )
 
 // A terminal turns raw text into what a terminal would show: without escape
@@ -31,12 +32,14 @@ type terminal struct {
 	params []byte // the beginning of a CSI's parameters
 	before byte   // in a string: the last byte
 
-	cr     bool    // a carriage return is not decided yet
-	line   excerpt // the line so far, unless it is long
-	cursor int     // in line; before its end it overwrites
-	part   []byte  // of a character that overwrites
-	erase  bool    // the line was erased while the cursor stood behind it
-	long   bool    // the line is over overwriteLimit and goes through
+	cr    bool    // a carriage return is not decided yet
+	line  excerpt // the line so far, unless it is long: what stands before the cursor
+	under []byte  // what stands at the cursor and behind it, which is overwritten
+	room  []byte  // whose end under is, so that going back moves only what was written since
+	start int64   // where in the raw text the line begins that under is of
+	part  []byte  // of a character that overwrites
+	erase bool    // the line was erased while the cursor stood behind it
+	long  bool    // the line is over overwriteLimit and goes through
 }
 
 // state is where in an escape sequence the next byte stands.
@@ -91,8 +94,9 @@ func (t *terminal) finish() {
 // plainPrefix takes the text before the next byte that is special, and says how
 // long it was.
 func (t *terminal) plainPrefix(p []byte) int {
-	n, step, lines := 0, minStep, 0
-	for n < len(p) {
+	n, lines := plainStart(p)
+	step := minStep
+	for n >= shortStep && n < len(p) {
 		chunk := p[n:min(len(p), n+step)]
 		step = min(2*step, maxStep)
 		whole := len(chunk)
@@ -113,9 +117,21 @@ func (t *terminal) plainPrefix(p []byte) int {
 	return n
 }
 
+// plainStart is how long the text before the next special byte is, at most shortStep,
+// and its ends of lines.
+func plainStart(p []byte) (n, lines int) {
+	for n < min(len(p), shortStep) && p[n] != esc && p[n] != '\r' {
+		if p[n] == '\n' {
+			lines++
+		}
+		n++
+	}
+	return n, lines
+}
+
 // plain takes text without special bytes, whose lines are counted.
 func (t *terminal) plain(p []byte, lines bool) {
-	if t.cursor < len(t.line.text) {
+	if len(t.under) > 0 {
 		p = p[t.overwrite(p):]
 	}
 	if t.long {
@@ -146,7 +162,6 @@ func (t *terminal) plain(p []byte, lines bool) {
 		return
 	}
 	t.line.add(p, t.raw, int64(len(p)))
-	t.cursor = len(t.line.text)
 	t.raw += int64(len(p))
 }
 
@@ -161,22 +176,51 @@ func (t *terminal) pass(p []byte) {
 // showLine shows the line so far, and holds it no longer.
 func (t *terminal) showLine() {
 	t.flushPart()
+	t.join(t.raw)
 	for i, s := range t.line.spans {
 		t.show(t.line.text[s.at:t.line.end(i)], s.raw, s.rawLen)
 	}
-	t.setLine(0)
+	t.clear()
 }
 
-// setLine makes n bytes of the line all of it, as one that was written over.
-func (t *terminal) setLine(n int) {
-	t.line.text = t.line.text[:n]
-	t.cursor = min(t.cursor, n)
+// join puts the cursor behind the line, which ends at an offset of the raw text.
+func (t *terminal) join(end int64) {
+	if len(t.under) > 0 {
+		t.line.text = append(t.line.text, t.under...)
+		t.under = nil
+		t.redrawn(end)
+	}
+}
+
+// rewind puts the cursor at the line's beginning.
+func (t *terminal) rewind() {
+	n := len(t.line.text)
 	if n == 0 {
-		t.line.spans = t.line.spans[:0]
 		return
 	}
-	t.line.spans = t.line.spans[:1]
-	t.line.spans[0].rawLen = t.raw - t.line.spans[0].raw
+	t.start = t.line.spans[0].raw
+	if size := n + len(t.under); size > len(t.room) {
+		room := make([]byte, max(2*size, overwriteLimit))
+		copy(room[len(room)-len(t.under):], t.under)
+		t.room = room
+	}
+	begin := len(t.room) - len(t.under) - n
+	copy(t.room[begin:], t.line.text)
+	t.under = t.room[begin:]
+	t.line.text, t.line.spans = t.line.text[:0], t.line.spans[:0]
+}
+
+// redrawn says that the line so far came from all of the raw text until an offset.
+func (t *terminal) redrawn(end int64) {
+	t.line.spans = t.line.spans[:0]
+	if len(t.line.text) > 0 {
+		t.line.spans = append(t.line.spans, span{0, t.start, end - t.start})
+	}
+}
+
+// clear makes the line empty.
+func (t *terminal) clear() {
+	t.line.text, t.line.spans, t.under = t.line.text[:0], t.line.spans[:0], nil
 }
 
 func (t *terminal) startLine() { t.long, t.erase = false, false }
@@ -201,6 +245,7 @@ func (t *terminal) afterReturn(c byte) int {
 	if c == '\n' {
 		t.lines++
 		t.raw++
+		t.join(t.raw - 2)
 		t.line.add([]byte{'\n'}, t.raw-2, 2)
 		t.showLine()
 		t.startLine()
@@ -213,10 +258,10 @@ func (t *terminal) afterReturn(c byte) int {
 		t.show([]byte{'\n'}, t.raw-1, 1)
 		t.startLine()
 	case t.erase:
-		t.setLine(0)
+		t.clear()
 	}
 	t.erase = false
-	t.cursor = 0
+	t.rewind()
 	return 0
 }
 
@@ -285,11 +330,12 @@ func (t *terminal) eraseLine(params string) {
 	switch {
 	case t.long:
 	case params == "" || params == "0":
-		if t.cursor < len(t.line.text) {
-			t.setLine(t.cursor)
+		if len(t.under) > 0 {
+			t.under = nil
+			t.redrawn(t.raw)
 		}
-	case params == "2" && t.cursor == 0:
-		t.setLine(0)
+	case params == "2" && len(t.line.text) == 0:
+		t.clear()
 	case params == "2":
 		t.erase = true
 	}
@@ -305,7 +351,13 @@ func (t *terminal) overwrite(p []byte) int {
 		t.part = t.part[:0]
 	}
 	n := 0
-	for n < len(text) && text[n] != '\n' && t.cursor < len(t.line.text) {
+	for n < len(text) && text[n] != '\n' && len(t.under) > 0 {
+		if same := singles(text[n:], t.under); same > 0 {
+			t.line.text = append(t.line.text, text[n:n+same]...)
+			t.under = t.under[same:]
+			n += same
+			continue
+		}
 		if !utf8.FullRune(text[n:]) {
 			t.part = append(t.part, text[n:]...)
 			break
@@ -315,31 +367,41 @@ func (t *terminal) overwrite(p []byte) int {
 		n += size
 	}
 	t.raw += int64(n)
-	t.setLine(len(t.line.text))
+	t.redrawn(t.raw)
 	if len(t.part) > 0 {
 		return len(p)
 	}
 	if n < held { // it was no character, and the line is at its end
 		t.line.add(text[n:held], t.raw, int64(held-n))
-		t.cursor = len(t.line.text)
 		t.raw += int64(held - n)
 		n = held
 	}
-	if len(t.line.text) > utf8.UTFMax*overwriteLimit { // joined to without end
+	if len(t.line.text)+len(t.under) > utf8.UTFMax*overwriteLimit { // joined to without end
 		t.showLine()
 		t.long = true
 	}
 	return n - held
 }
 
+// singles is how many characters at the beginning of a text, and of what it
+// overwrites, have one byte each, with nothing joined to them.
+func singles(text, under []byte) int {
+	n, most := 0, min(len(text), len(under))
+	for n < most && text[n] < utf8.RuneSelf && text[n] != '\n' && under[n] < utf8.RuneSelf {
+		n++
+	}
+	if n > 0 && n < len(under) && under[n] >= utf8.RuneSelf {
+		n--
+	}
+	return n
+}
+
 // put puts one character at the cursor.
 func (t *terminal) put(char []byte) {
-	line, end := t.line.text, t.cursor
-	if r, _ := utf8.DecodeRune(char); !joins(r) {
-		end = cellEnd(line, end)
+	if r, _ := utf8.DecodeRune(char); !joins(r) && len(t.under) > 0 {
+		t.under = t.under[cellEnd(t.under):]
 	}
-	t.line.text = slices.Replace(line, t.cursor, end, char...)
-	t.cursor += len(char)
+	t.line.text = append(t.line.text, char...)
 }
 
 // flushPart overwrites with a character that never became whole.
@@ -352,17 +414,18 @@ func (t *terminal) flushPart() {
 	}
 	t.raw += int64(len(t.part))
 	t.part = t.part[:0]
-	t.setLine(len(t.line.text))
+	t.redrawn(t.raw)
 }
 
-// cellEnd is where the character that begins at i ends, with what is joined to it.
-func cellEnd(line []byte, i int) int {
-	_, size := utf8.DecodeRune(line[i:])
-	for i += size; i < len(line); i += size {
-		var r rune
-		if r, size = utf8.DecodeRune(line[i:]); !joins(r) {
+// cellEnd is where the first character of a line ends, with what is joined to it.
+func cellEnd(line []byte) int {
+	_, i := utf8.DecodeRune(line)
+	for i < len(line) && line[i] >= utf8.RuneSelf {
+		r, size := utf8.DecodeRune(line[i:])
+		if !joins(r) {
 			break
 		}
+		i += size
 	}
 	return i
 }
@@ -371,5 +434,11 @@ const joiner = '\u200d'
 
 // joins reports whether the character belongs to the one before it.
 func joins(r rune) bool {
+	switch {
+	case r < 0x300:
+		return false
+	case r < 0x370: // the block of combining marks
+		return true
+	}
 	return r == joiner || 0x1f3fb <= r && r <= 0x1f3ff || unicode.In(r, unicode.Mn, unicode.Me)
 }

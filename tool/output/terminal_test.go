@@ -3,6 +3,8 @@ package output
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -133,8 +135,70 @@ func TestHostileRedraws(t *testing.T) {
 		m := newMeasure(DefaultLimits())
 		m.write([]byte(line))
 		m.write(bytes.Repeat([]byte(frame), 1<<20/len(frame)))
-		if len(m.line.text) > 5*overwriteLimit || len(m.line.spans) > 5*overwriteLimit {
-			t.Errorf("%q: a line of %d bytes in %d spans is held", frame, len(m.line.text), len(m.line.spans))
+		if len(m.line.text)+len(m.under) > 5*overwriteLimit || len(m.room) > 10*overwriteLimit || len(m.line.spans) > 5*overwriteLimit {
+			t.Errorf("%q: a line of %d bytes in %d spans is held", frame, len(m.line.text)+len(m.under), len(m.line.spans))
+		}
+	}
+}
+
+// overwritten is what a terminal shows of whole characters, ends of lines and
+// carriage returns, in the simplest way.
+func overwritten(raw string) string {
+	var all strings.Builder
+	var cells []string
+	cursor := 0
+	for _, r := range raw {
+		char := string(r)
+		switch {
+		case r == '\n':
+			all.WriteString(strings.Join(cells, "") + char)
+			cells, cursor = nil, 0
+		case r == '\r':
+			cursor = 0
+		case joins(r): // a cell of its own at the cursor, which goes with the one before it
+			cells = slices.Insert(cells, cursor, char)
+			cursor++
+		case cursor == len(cells):
+			cells = append(cells, char)
+			cursor++
+		default:
+			end := cursor + 1
+			for end < len(cells) && joins([]rune(cells[end])[0]) {
+				end++
+			}
+			cells = slices.Replace(cells, cursor, end, char)
+			cursor++
+		}
+	}
+	return all.String() + strings.Join(cells, "")
+}
+
+// Seen to fail: with a run of single bytes that takes the base of a joined character,
+// and with what was written since the last return put behind what it did not reach.
+func TestOverwritingAsTheModel(t *testing.T) {
+	parts := []string{"\r", "\r", "\n", "a", "bcd", "éü", "\u0301", "\u20d0\u0301", "🟡", "\ufe0f", strings.Repeat("x", 40), strings.Repeat("é", 30)}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		var text strings.Builder
+		for range 1 + random.IntN(20) {
+			text.WriteString(parts[random.IntN(len(parts))])
+		}
+		raw := strings.ReplaceAll(text.String(), "\r\n", "\n")
+		m := newMeasure(Limits{MaxLines: 1 << 30, MaxBytes: 1 << 20})
+		size := 1 + random.IntN(len(raw))
+		for p := []byte(raw); len(p) > 0; p = p[min(len(p), size):] {
+			m.write(p[:min(len(p), size)])
+		}
+		all := m.verdict().all
+		if got, want := string(all.text), overwritten(raw); got != want {
+			t.Fatalf("%q by %d shows %q, want %q", raw, size, got, want)
+		}
+		end := int64(0)
+		for _, s := range all.spans {
+			if s.raw < end || s.rawLen < 0 || s.raw+s.rawLen > int64(len(raw)) {
+				t.Fatalf("%q by %d came from %v", raw, size, all.spans)
+			}
+			end = s.raw + s.rawLen
 		}
 	}
 }
