@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,17 +41,18 @@ func (a *app) outputsListCommand() *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			kept, err := a.keptOutputs()
+			kept, problems, err := a.keptOutputs()
 			if err != nil {
 				return err
 			}
+			a.complain(problems)
 			return a.printOutputs(kept)
 		},
 	}
 }
 
 func (a *app) outputsShowCommand() *cobra.Command {
-	var offset, limit byteCount
+	offset, limit := byteCount(0), byteCount(math.MaxInt64)
 	command := &cobra.Command{
 		Use:   "show HANDLE",
 		Short: "Print an output, as it came",
@@ -61,14 +63,11 @@ included; a terminal gets none. --offset and --limit count bytes.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeOutputs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit == 0 {
-				limit = math.MaxInt64
-			}
 			return a.showOutput(cmd.Context(), args[0], int64(offset), int64(limit))
 		},
 	}
 	command.Flags().Var(&offset, "offset", "the first byte")
-	command.Flags().Var(&limit, "limit", "the most bytes (default all)")
+	command.Flags().Var(&limit, "limit", "the most bytes; 0 prints nothing (default all)")
 	return command
 }
 
@@ -109,22 +108,30 @@ func (a *app) outputStores() ([]*outputs.Store, error) {
 	return stores, nil
 }
 
-// keptOutputs describes all outputs, the newest first.
-func (a *app) keptOutputs() ([]outputs.Meta, error) {
+// keptOutputs describes all outputs, the newest first. What cannot be listed is left
+// out, and a problem.
+func (a *app) keptOutputs() (kept []outputs.Meta, problems []error, err error) {
 	stores, err := a.outputStores()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kept := []outputs.Meta{}
+	kept = []outputs.Meta{}
 	for _, store := range stores {
 		list, err := store.List()
 		if err != nil {
-			return nil, operational(err)
+			problems = append(problems, err)
 		}
 		kept = append(kept, list...)
 	}
 	slices.SortStableFunc(kept, func(x, y outputs.Meta) int { return y.At.Compare(x.At) })
-	return kept, nil
+	return kept, problems, nil
+}
+
+// complain says what went wrong beside what was asked for, and was done.
+func (a *app) complain(problems []error) {
+	for _, problem := range problems {
+		a.notice(cell(problem.Error()))
+	}
 }
 
 func (a *app) printOutputs(kept []outputs.Meta) error {
@@ -140,8 +147,12 @@ func (a *app) printOutputs(kept []outputs.Meta) error {
 	return table.Flush()
 }
 
-// noOutput is the mistake of a handle that there is not.
-func noOutput(handle string) error {
+// noOutput is the mistake of a handle that there is not. Where not everything could be
+// looked through it is no mistake: the output may be there.
+func noOutput(handle string, problems []error) error {
+	if len(problems) > 0 {
+		return operational(fmt.Errorf("there is no output %q in what can be read: %w", handle, errors.Join(problems...)))
+	}
 	return fmt.Errorf("there is no output %q; toolhost outputs list has those that there are", handle)
 }
 
@@ -151,16 +162,18 @@ func (a *app) openOutput(handle string) (*outputs.Kept, error) {
 	if err != nil {
 		return nil, err
 	}
+	var problems []error
 	for _, store := range stores {
 		kept, err := store.Open(handle)
 		switch {
 		case err == nil:
+			a.complain(problems)
 			return kept, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return nil, operational(err)
+			problems = append(problems, err)
 		}
 	}
-	return nil, noOutput(handle)
+	return nil, noOutput(handle, problems)
 }
 
 // showOutput prints a range of an output, in pieces.
@@ -220,78 +233,79 @@ func cutCharacter(text []byte) int {
 	return 0
 }
 
-// pruneOutputs removes outputs, and says how many.
+// pruneOutputs removes outputs, and says how many, also where others could not be.
 func (a *app) pruneOutputs(ctx context.Context, handles []string, all bool) error {
 	stores, err := a.outputStores()
 	if err != nil {
 		return err
 	}
 	var removed []string
+	var problem error
 	switch {
 	case len(handles) > 0:
-		removed, err = removeOutputs(stores, handles)
+		removed, problem = a.removeOutputs(stores, handles)
 	case all:
-		removed, err = removeAllOutputs(ctx, stores)
+		removed, problem = removeFrom(stores, func(s *outputs.Store) ([]string, error) { return s.RemoveAll(ctx) })
 	default:
-		removed, err = expiredOutputs(ctx, stores)
-	}
-	if err != nil {
-		return err
+		removed, problem = removeFrom(stores, func(s *outputs.Store) ([]string, error) { return s.RemoveExpired(ctx) })
 	}
 	if a.json {
-		return a.printJSON(struct {
+		err = a.printJSON(struct {
 			Removed []string `json:"removed"`
 		}{removed})
+	} else {
+		_, err = fmt.Fprintf(a.stdout, "removed %d outputs\n", len(removed))
 	}
-	_, err = fmt.Fprintf(a.stdout, "removed %d outputs\n", len(removed))
-	return err
+	return cmp.Or(problem, err)
 }
 
-func removeOutputs(stores []*outputs.Store, handles []string) ([]string, error) {
+// removeOutputs removes outputs by their handles. The error is of those that it could
+// not remove; what stood in the way of none of them is said.
+func (a *app) removeOutputs(stores []*outputs.Store, handles []string) (removed []string, err error) {
+	removed = []string{}
+	var failed, problems []error
 	for _, handle := range handles {
 		found := false
+		problems = nil
 		for _, store := range stores {
 			err := store.Remove(handle)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, operational(err)
+				problems = append(problems, err)
 			}
 			found = found || err == nil
 		}
-		if !found {
-			return nil, noOutput(handle)
+		if found {
+			removed = append(removed, handle)
+			continue
 		}
+		failed = append(failed, noOutput(handle, problems))
 	}
-	return handles, nil
+	if len(failed) == 0 {
+		a.complain(problems)
+	}
+	return removed, errors.Join(failed...)
 }
 
-// removeAllOutputs removes what cannot be read any more as well.
-func removeAllOutputs(ctx context.Context, stores []*outputs.Store) ([]string, error) {
-	removed := []string{}
+// removeFrom removes from each store what remove does. The error is of those of which
+// something could not be removed.
+func removeFrom(stores []*outputs.Store, remove func(*outputs.Store) ([]string, error)) (removed []string, err error) {
+	removed = []string{}
+	var problems []error
 	for _, store := range stores {
-		handles, err := store.RemoveAll(ctx)
+		handles, err := remove(store)
 		if err != nil {
-			return nil, operational(err)
+			problems = append(problems, err)
 		}
 		removed = append(removed, handles...)
 	}
-	return removed, nil
-}
-
-// expiredOutputs removes what is over its time, and what writers that are gone left.
-func expiredOutputs(ctx context.Context, stores []*outputs.Store) ([]string, error) {
-	removed := []string{}
-	for _, store := range stores {
-		handles, err := store.RemoveExpired(ctx)
-		if err != nil {
-			return nil, operational(err)
-		}
-		removed = append(removed, handles...)
+	if len(problems) > 0 {
+		return removed, operational(errors.Join(problems...))
 	}
 	return removed, nil
 }
 
 func (a *app) completeOutputs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	kept, err := a.keptOutputs()
+	kept, _, err := a.keptOutputs()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
