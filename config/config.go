@@ -40,6 +40,13 @@
 // Every mistake of every file is reported at once, in an [Error]. A line of the
 // file is never quoted, since a secret may stand beside the mistake, and no value
 // of env or settings ever is.
+//
+// # Bounds
+//
+// A file has at most 1 MiB, and its lists are bounded too: 64 Locations, 256
+// plugins, 1,024 rules at its top and in each Location, 16 names of instructions,
+// and 256 of what else is listed. A project's file is read before anybody trusts
+// it, so no file takes more than a second or two.
 package config
 
 import (

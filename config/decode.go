@@ -17,6 +17,7 @@ type decoder struct {
 	builtins []string
 	home     string // empty when it is not known
 	mistakes *mistakes
+	patterns int // of actions, so far
 }
 
 // plugins decodes the merged entries of a Location, sorted by name.
@@ -68,7 +69,7 @@ func (d *decoder) builtin(name string, e entry) string {
 		return named.Text
 	}
 	if !slices.Contains(d.builtins, name) {
-		d.mistakes.add(e.at, "plugin %s is not built in and has no command%s", form.Quote(name), form.DidYouMean(name, d.builtins))
+		d.mistakes.add(e.at, "plugin %s is not built in and has no command%s", form.Quote(name), d.mistakes.hint(name, d.builtins))
 	}
 	return name
 }
@@ -112,13 +113,13 @@ func (d *decoder) rule(n *document.Node, s *source, plugins []string) permission
 	rule := permission.Rule{Source: s.ruleSource(n.At.Line)}
 	var err error
 	if action := value(n, keyAction); action != nil {
-		if s.Role == UserFile && mayBeToolID(action.Text) {
+		if s.Role == UserFile && mayBeToolID(action.Text) || d.patterns > maxPatterns {
 			rule.Action, err = permission.ParsePattern(action.Text)
 		} else {
-			rule.Action, err = permission.ParseAction(action.Text, plugins)
+			rule.Action, err = permission.ParseAction(action.Text, d.candidates(action.Text, plugins))
 		}
 		if err != nil {
-			d.mistakes.add(s.at(action.At), "%v%s", err, form.DidYouMean(action.Text, actionNames(action.Text, plugins)))
+			d.mistakes.add(s.at(action.At), "%v%s", err, d.mistakes.hint(action.Text, actionNames(action.Text, plugins)))
 		}
 	}
 	if resource := value(n, keyResource); resource != nil {
@@ -136,6 +137,24 @@ func (d *decoder) rule(n *document.Node, s *source, plugins []string) permission
 		rule.Agent = agent.Text
 	}
 	return rule
+}
+
+// maxPatterns is how many actions with wildcards are held against the names of
+// the plugins, which takes time in the product of all of their lengths. Of more, one
+// that matches nothing is not found.
+const maxPatterns = 256
+
+// candidates are the plugins, which are sorted, that an action may speak of.
+func (d *decoder) candidates(action string, plugins []string) []string {
+	plugin, _, isID := strings.Cut(action, "/")
+	if strings.ContainsAny(plugin, "*?") {
+		d.patterns++
+		return plugins
+	}
+	if i, found := slices.BinarySearch(plugins, plugin); found && isID {
+		return plugins[i : i+1]
+	}
+	return nil
 }
 
 // mayBeToolID says whether an action may be, or match, the id of a tool of some

@@ -138,6 +138,7 @@ func (s *source) parse(found *mistakes) {
 		}
 		wrong = append(wrong, f.Check(root)...)
 		wrong = append(wrong, checkPrograms(root)...)
+		wrong = append(wrong, checkCount(root)...)
 	}
 	for _, m := range wrong {
 		found.add(s.at(m.At), "%s", m.Text)

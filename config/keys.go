@@ -45,6 +45,18 @@ const (
 	keyTools     = "tools"
 )
 
+// The bounds of what a file may list. A project's file is read before anybody
+// trusts it, and what its denies mean takes time in the product of some of these.
+const (
+	maxPlugins      = 256 // of a file, in all of its Locations
+	maxLocations    = 64
+	maxRules        = 1024 // of a file's top, and of a Location
+	maxInstructions = 16
+	maxItems        = 256 // of every other list
+	maxPath         = 4095
+	maxAction       = 512
+)
+
 // hostPlugin is the first part of the ids of the host's own tools.
 const hostPlugin = "toolhost"
 
@@ -73,6 +85,7 @@ func userFileForm() form.Form {
 func locationsForm() form.Form {
 	return form.Form{
 		Kind:  form.Table,
+		Most:  maxLocations,
 		About: "Several Locations by name; what stands at the top of the file holds for all of them. Without this key the file's directory is the one Location.",
 		Names: &form.Form{
 			Kind: form.Text, About: "The name of the Location.",
@@ -94,6 +107,7 @@ func locationsForm() form.Form {
 func pluginsForm() form.Form {
 	return form.Form{
 		Kind:  form.Table,
+		Most:  maxPlugins,
 		About: "The plugins by name. A plugin's name is the first part of its tools' ids, as in weather/forecast.",
 		Names: &form.Form{
 			Kind: form.Text, About: "The name of the plugin.",
@@ -103,26 +117,26 @@ func pluginsForm() form.Form {
 		Each: &form.Form{Kind: form.Object, About: "A plugin. With neither command nor builtin it is the built-in of that name, or adds to the user's entry of that name.", Keys: []form.Key{
 			{Name: keyBuiltin, Form: form.Form{Kind: form.Text, About: "The built-in plugin that this is, for one that is wanted twice or under another name."}},
 			{Name: keyCommand, Form: form.Form{
-				Kind: form.List, Arguments: true, About: "The program and its arguments. The program is a path, relative to this file; PATH is not searched.",
+				Kind: form.List, Most: maxItems, Arguments: true, About: "The program and its arguments. The program is a path, relative to this file; PATH is not searched.",
 				Each: &form.Form{Kind: form.Text},
 			}},
 			{Name: keySHA256, Form: digestForm("The SHA-256 that the program must have, in hex. A program that has another one is not started.")},
 			{Name: keyFiles, Form: form.Form{
-				Kind: form.Table, About: "Further files that are pinned, by path, such as what an interpreter runs.",
+				Kind: form.Table, Most: maxItems, About: "Further files that are pinned, by path, such as what an interpreter runs.",
 				Names: &form.Form{Kind: form.Text, About: "The path, relative to this file.", Pattern: `^(~/|[^~])`, Verify: checkPath},
 				Each:  new(digestForm("The SHA-256 that the file must have, in hex.")),
 			}},
 			{Name: keyGrants, Form: form.Form{
-				Kind: form.List, About: "The services that the plugin is given. A built-in gets what it declares.",
+				Kind: form.List, Most: maxItems, About: "The services that the plugin is given. A built-in gets what it declares.",
 				Each: &form.Form{Kind: form.Text, OneOf: grantNames()},
 			}},
 			{Name: keySettings, Form: form.Form{Kind: form.Anything, About: "The plugin's own settings, an object that only the plugin understands."}},
 			{Name: keyEnv, Form: form.Form{
-				Kind: form.List, About: "The names of environment variables that are passed through to the plugin; nothing else of the environment is.",
+				Kind: form.List, Most: maxItems, About: "The names of environment variables that are passed through to the plugin; nothing else of the environment is.",
 				Each: &form.Form{Kind: form.Text, Pattern: `^[A-Za-z_][A-Za-z0-9_]*$`, Verify: checkVariable, Hidden: true},
 			}},
 			{Name: keyOverride, Form: form.Form{
-				Kind: form.List, About: "The names of tools that the plugin may take over from another plugin.",
+				Kind: form.List, Most: maxItems, About: "The names of tools that the plugin may take over from another plugin.",
 				Each: &form.Form{Kind: form.Text, Pattern: `^[A-Za-z0-9_-]{1,64}$`, Verify: checkToolName},
 			}},
 		}},
@@ -132,10 +146,11 @@ func pluginsForm() form.Form {
 func permissionsForm() form.Form {
 	return form.Form{
 		Kind:  form.List,
+		Most:  maxRules,
 		About: "What calls may do. The last rule of this file that matches wins; across files the strictest answer holds.",
 		Each: &form.Form{Kind: form.Object, About: "A rule. In action and resource, * is any characters and ? is one character.", Keys: []form.Key{
 			{Name: keyAction, Required: true, Form: form.Form{
-				Kind: form.Text, About: "What is done: " + strings.Join(permission.Actions(), ", ") + ", or the id of a tool, plugin/tool.",
+				Kind: form.Text, About: "What is done: " + strings.Join(permission.Actions(), ", ") + ", or the id of a tool, plugin/tool.", Verify: checkAction,
 			}},
 			{Name: keyResource, Required: true, Form: form.Form{
 				Kind: form.Text, About: "What it is done to: a path relative to the root, the pattern of a search, or what the tool says.",
@@ -196,8 +211,19 @@ func checkPath(path string) error {
 	if path == "" {
 		return fmt.Errorf("a path is not empty; this directory is %q", ".")
 	}
+	if len(path) > maxPath {
+		return fmt.Errorf("a path has at most %d bytes", maxPath)
+	}
 	if strings.HasPrefix(path, "~") && !strings.HasPrefix(path, "~/") {
 		return fmt.Errorf("only %q stands for a home directory; write the path", "~/")
+	}
+	return nil
+}
+
+// checkAction bounds an action; what else must hold is for the rules of the file.
+func checkAction(action string) error {
+	if len(action) > maxAction {
+		return fmt.Errorf("an action has at most %d bytes", maxAction)
 	}
 	return nil
 }
@@ -244,6 +270,20 @@ func checkToolName(name string) error {
 		return fmt.Errorf("a tool is taken over by the name that is shown to models, here %s", effective)
 	}
 	return nil
+}
+
+// checkCount bounds the plugins of all Locations together.
+func checkCount(root *document.Node) []document.Mistake {
+	largest := len(entries(root, keyPlugins))
+	count := largest
+	for _, e := range entries(root, keyLocations) {
+		here := len(entries(e.Value, keyPlugins))
+		largest, count = max(largest, here), count+here
+	}
+	if count <= maxPlugins || largest > maxPlugins { // which the form reports
+		return nil
+	}
+	return []document.Mistake{{At: root.At, Text: fmt.Sprintf("file has %d plugins; it may have %d", count, maxPlugins)}}
 }
 
 // checkPrograms checks what the keys of one entry say together about its program.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/toolhost/toolhost/config/internal/form"
 )
 
 // maxMistakes is how many mistakes an error spells out.
@@ -46,6 +48,15 @@ type mistakes struct{ found []Mistake }
 
 func (m *mistakes) add(at Position, format string, args ...any) {
 	m.found = append(m.found, Mistake{at, fmt.Sprintf(format, args...)})
+}
+
+// hint is the nearest of the valid names, to stand behind a mistake, as long as
+// there are few: of many, it takes longer than all else.
+func (m *mistakes) hint(name string, valid []string) string {
+	if len(m.found) >= 5*maxMistakes {
+		return ""
+	}
+	return form.DidYouMean(name, valid)
 }
 
 // err is the error of what was found, or nil. The same mistake, found for several

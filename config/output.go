@@ -82,7 +82,7 @@ func outputForm() form.Form {
 			About: "How many bytes of storage kept outputs may take, as a number or such as 500MB; 1GiB by default. A project's file can only lower what the user's says.",
 		}},
 		form.Key{Name: keyTools, Form: form.Form{
-			Kind: form.Table, About: "The limits of single tools, by id.",
+			Kind: form.Table, Most: maxItems, About: "The limits of single tools, by id.",
 			Names: &form.Form{
 				Kind: form.Text, About: "The id of the tool, plugin/tool.",
 				Pattern: `^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?/.+$`, Verify: checkToolID,
@@ -102,6 +102,7 @@ func limitKeys() []form.Key {
 func instructionsForm() form.Form {
 	return form.Form{
 		Kind:  form.List,
+		Most:  maxInstructions,
 		About: "The names of the files of instructions for agents that are given to a model with what is near them; AGENTS.md by default, and none with an empty list.",
 		Each:  &form.Form{Kind: form.Text, Pattern: `^[^/]{1,255}$`, Verify: checkFileName},
 	}
@@ -230,7 +231,7 @@ func (d *decoder) checkPlugin(e document.Entry, s *source, plugins []string) {
 	if s.Role == UserFile || plugin == hostPlugin || slices.Contains(plugins, plugin) {
 		return
 	}
-	d.mistakes.add(s.at(e.At), "tool %s: plugin %s is not configured%s", form.Quote(e.Key), form.Quote(plugin), form.DidYouMean(plugin, plugins))
+	d.mistakes.add(s.at(e.At), "tool %s: plugin %s is not configured%s", form.Quote(e.Key), form.Quote(plugin), d.mistakes.hint(plugin, plugins))
 }
 
 // instructions are the names of the files of instructions: a list replaces the one

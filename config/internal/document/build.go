@@ -12,7 +12,7 @@ import (
 
 // builder turns the parser's tree into nodes.
 type builder struct {
-	lines    []string
+	lines    *lines
 	mistakes []Mistake // in the order of the file
 }
 
@@ -29,7 +29,7 @@ func (b *builder) at(t *token.Token) Position {
 	if t.Type == token.ImplicitNullType {
 		return at
 	}
-	return beginning(b.lines, at)
+	return b.lines.beginning(at)
 }
 
 // document builds the one document of the file; an empty file is Null.
@@ -141,7 +141,7 @@ func (b *builder) scalar(node *Node, n ast.Node) {
 		}
 		if strings.ContainsAny(strings.TrimSpace(n.Token.Origin), "\r\n") {
 			// The parser's column is that of the text's end as often as not.
-			b.mistake(beginning(b.lines, Position{node.At.Line, 1}), "text goes on in another line: put it in quotes, or mend the indentation")
+			b.mistake(b.lines.beginning(Position{node.At.Line, 1}), "text goes on in another line: put it in quotes, or mend the indentation")
 		}
 		if number, ok := jsonNumber(n.Value); ok { // one with an exponent, or too large for the parser
 			node.Kind, node.Text = Number, number

@@ -30,10 +30,13 @@ const (
 	// MaxDepth is how deep collections may be nested.
 	MaxDepth = 32
 
-	maxTokens = 200_000
+	maxTokens = 100_000
 	// maxKeys bounds the keys outside of braces: the parser takes time in the square
 	// of their number.
 	maxKeys = 10_000
+	// maxKey bounds a key, in bytes: the parser copies those around a value for each
+	// value.
+	maxKey = 1024
 	// maxMarks bounds how many collections and keys one line opens outside of
 	// brackets, each of which is a level of the parser's stack.
 	maxMarks = 64
@@ -99,10 +102,10 @@ func Parse(data []byte) (root *Node, mistakes []Mistake) {
 	if mistake := checkText(text); mistake != nil {
 		return nil, []Mistake{*mistake}
 	}
-	lines := strings.Split(text, "\n")
+	lines := splitLines(text)
 	file, mistake := parse(text)
 	if mistake != nil {
-		mistake.At = beginning(lines, mistake.At)
+		mistake.At = lines.beginning(mistake.At)
 		return nil, []Mistake{*mistake}
 	}
 	b := &builder{lines: lines}
@@ -146,12 +149,13 @@ func parse(text string) (file *ast.File, mistake *Mistake) {
 	if err == nil {
 		return file, nil
 	}
-	mistake = &Mistake{Position{1, 1}, err.Error()}
-	if syntax, ok := errors.AsType[yaml.Error](err); ok {
-		mistake.Text = syntax.GetMessage()
-		if t := syntax.GetToken(); t != nil && t.Position != nil {
-			mistake.At = Position{t.Position.Line, t.Position.Column}
-		}
+	syntax, ok := errors.AsType[yaml.Error](err)
+	if !ok {
+		return nil, &Mistake{Position{1, 1}, err.Error()}
+	}
+	mistake = &Mistake{Position{1, 1}, syntax.GetMessage()} // its Error draws the file, which takes time in the square of a line
+	if t := syntax.GetToken(); t != nil && t.Position != nil {
+		mistake.At = Position{t.Position.Line, t.Position.Column}
 	}
 	return nil, mistake
 }
@@ -171,12 +175,14 @@ func checkTokens(tokens token.Tokens) *Mistake {
 		case token.MappingEndType, token.SequenceEndType:
 			depth = max(depth-1, 0)
 		case token.MappingValueType:
-			marks++
 			if depth == 0 {
+				marks++
 				keys++
 			}
 		case token.SequenceEntryType:
-			marks++
+			if depth == 0 {
+				marks++
+			}
 		}
 		if text := foreign(tokens, i, depth); text != "" {
 			return &Mistake{at, text}
@@ -184,11 +190,13 @@ func checkTokens(tokens token.Tokens) *Mistake {
 		switch {
 		case i >= maxTokens:
 			return &Mistake{at, fmt.Sprintf("file has more than %d tokens", maxTokens)}
+		case t.Type == token.MappingValueType && i > 0 && len(tokens[i-1].Value) > maxKey:
+			return &Mistake{at, fmt.Sprintf("key has more than %d bytes", maxKey)}
 		case depth > MaxDepth:
 			return &Mistake{at, fmt.Sprintf("brackets are nested more than %d deep", MaxDepth)}
 		case keys > maxKeys:
 			return &Mistake{at, fmt.Sprintf("file has more than %d keys outside of braces", maxKeys)}
-		case depth == 0 && marks > maxMarks:
+		case marks > maxMarks:
 			return &Mistake{at, fmt.Sprintf("line opens more than %d collections", maxMarks)}
 		}
 	}
@@ -308,15 +316,29 @@ func join(first, last *token.Token) *token.Token {
 	return &text
 }
 
+// lines are those of a file, for looking at single characters.
+type lines struct {
+	texts []string
+	runes [][]rune // of the lines that were looked at: a line may be the whole file
+}
+
+func splitLines(text string) *lines {
+	texts := strings.Split(text, "\n")
+	return &lines{texts, make([][]rune, len(texts))}
+}
+
 // beginning corrects a position of the parser that stands on the blanks before
 // what it is about.
-func beginning(lines []string, at Position) Position {
-	if at.Line < 1 || at.Line > len(lines) || at.Column < 1 {
+func (l *lines) beginning(at Position) Position {
+	if at.Line < 1 || at.Line > len(l.texts) || at.Column < 1 {
 		return at
 	}
-	rest := []rune(lines[at.Line-1])
-	for i := at.Column - 1; i < len(rest); i++ {
-		if !unicode.IsSpace(rest[i]) {
+	line := &l.runes[at.Line-1]
+	if *line == nil {
+		*line = []rune(l.texts[at.Line-1])
+	}
+	for i := at.Column - 1; i < len(*line); i++ {
+		if !unicode.IsSpace((*line)[i]) {
 			at.Column = i + 1
 			break
 		}

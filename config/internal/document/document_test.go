@@ -144,9 +144,10 @@ func TestBounds(t *testing.T) {
 		{"braces", strings.Repeat("{a: ", size/4), "brackets are nested more than 32 deep"},
 		{"dashes", strings.Repeat("- ", size/2), "line opens more than 64 collections"},
 		{"colons", strings.Repeat("a: ", size/3), "line opens more than 64 collections"},
+		{"long key", strings.Repeat("k", maxKey+1) + ": v\n", "key has more than 1024 bytes"},
 		{"indentation", indented.String(), "values are nested more than 32 deep"},
 		{"keys", keys.String(), "file has more than 10000 keys outside of braces"},
-		{"tokens", "[" + strings.Repeat("[],", size/3) + "]", "file has more than 200000 tokens"},
+		{"tokens", "[" + strings.Repeat("[],", size/3) + "]", "file has more than 100000 tokens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
@@ -156,6 +157,54 @@ func TestBounds(t *testing.T) {
 				t.Errorf("got %.5v, want %s", mistakes, c.want)
 			}
 		})
+	}
+}
+
+// TestOneLine: what stands in one line takes no longer than what stands in many;
+// a file of the largest size is read or refused in far less than it would take in
+// the square of it. Each was seen to take more than a minute, with the characters
+// of the line counted anew for each token, or with an error that draws the file.
+func TestOneLine(t *testing.T) {
+	repeat := func(before, each, after string) string {
+		return before + strings.Repeat(each, (MaxBytes-len(before)-len(after))/len(each)) + after
+	}
+	for name, text := range map[string]string{
+		"list":              repeat("a: [", "nnnnnnnnnnnnnnnnnnnnn, ", "]"),
+		"list of texts":     repeat("[", `"nnnnnnnnnnnnnnnnnnnn",`, "]"),
+		"mapping":           "{" + strings.Repeat(`"nnnnnnn": 1, `, 24_000) + "}",
+		"keys only":         repeat("{", "nnnnnnnnnnnnnnnnnnnnn, ", "}"),
+		"empty lists":       "[" + strings.Repeat("[],", 33_000) + "]",
+		"spaces":            "[" + strings.Repeat(" ", MaxBytes/2) + strings.Repeat("n,", 49_000) + "]",
+		"commas":            "[" + strings.Repeat(",", 99_000) + "]",
+		"list that goes on": "[" + strings.Repeat("n,", 49_000),
+		"colons":            "[" + strings.Repeat("n: ", 49_000),
+		"colons in a text":  repeat("{n: n", ":n", "}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			root, mistakes := Parse([]byte(text))
+			took := time.Since(began)
+			t.Logf("%d bytes took %v", len(text), took)
+			if root == nil && len(mistakes) == 0 {
+				t.Error("neither a tree nor a mistake")
+			}
+			if took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// TestLongLine: a line may hold more than 64 collections and keys, if they are in
+// brackets. Seen to fail with a bound that counts those too.
+func TestLongLine(t *testing.T) {
+	text := `{"a": {"k": {}`
+	for i := range 100 {
+		text += fmt.Sprintf(`, "k%d": {"x": [%d]}`, i, i)
+	}
+	root, mistakes := Parse([]byte(text + "}}"))
+	if len(mistakes) > 0 || len(root.Entries) != 1 || len(root.Entries[0].Value.Entries) != 101 {
+		t.Errorf("got %v, %v", root, mistakes)
 	}
 }
 

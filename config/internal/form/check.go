@@ -53,6 +53,9 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 			c.mistake(n.At, "%s %s is not valid: %v", path, Quote(n.Text), err)
 		}
 	case List:
+		if c.tooMany(path, n, len(n.Items), f) {
+			return
+		}
 		if f.Arguments && len(n.Items) == 0 {
 			c.mistake(n.At, "%s is empty", path)
 		}
@@ -60,6 +63,9 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 	case Object:
 		c.object(path, n, f)
 	case Table:
+		if c.tooMany(path, n, len(n.Entries), f) {
+			return
+		}
 		for _, e := range n.Entries {
 			if err := f.Names.Verify(e.Key); err != nil {
 				c.mistake(e.At, "name %s in %s is not valid: %v", Quote(e.Key), path, err)
@@ -67,6 +73,16 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 			c.check(join(path, e.Key), e.Value, f.Each)
 		}
 	}
+}
+
+// tooMany reports a collection that is over its bound, in which nothing else is
+// looked at.
+func (c *checker) tooMany(path string, n *document.Node, count int, f *Form) bool {
+	if f.Most == 0 || count <= f.Most {
+		return false
+	}
+	c.mistake(n.At, "%s has %d entries; it may have %d", path, count, f.Most)
+	return true
 }
 
 // node is the kind of node that the kind of form describes.
@@ -142,8 +158,15 @@ func (c *checker) object(path string, n *document.Node, f *Form) {
 	}
 }
 
+// maxHints is how many mistakes are found before the hints end, which take longer
+// than all else and which nobody reads any more then.
+const maxHints = 100
+
 // unknownKeyHint helps with a key that is misspelled, or in the wrong place.
 func (c *checker) unknownKeyHint(name string, f *Form) string {
+	if len(c.mistakes) >= maxHints {
+		return ""
+	}
 	if hint := DidYouMean(name, f.KeyNames()); hint != "" {
 		return hint
 	}
@@ -184,10 +207,11 @@ func orFile(path string) string {
 	return path
 }
 
-// join is the path of a key; a name that could be misread is in quotes.
+// join is the path of a key; a name that could be misread, or that is long, is in
+// quotes and cut.
 func join(path, name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-	if name == "" || strings.Trim(name, plain) != "" {
+	if name == "" || len(name) > 64 || strings.Trim(name, plain) != "" {
 		name = Quote(name)
 	}
 	if path == "" {

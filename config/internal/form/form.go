@@ -38,6 +38,9 @@ type Form struct {
 	Names *Form // of a Table: what a name must be, a Text with a Verify
 	Each  *Form // of a Table, every value; of a List, every item
 
+	// Most is how many values a Table or a List has at most; 0 is no bound.
+	Most int
+
 	// Arguments makes a List one that is not empty, and in which a text may repeat.
 	Arguments bool
 

@@ -8,8 +8,13 @@ import (
 // Quote is a value of the file for a message, cut when it is long.
 func Quote(text string) string {
 	const most = 60
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "…"
+	count := 0
+	for i := range text {
+		if count == most {
+			text = text[:i] + "…"
+			break
+		}
+		count++
 	}
 	return fmt.Sprintf("%q", text)
 }

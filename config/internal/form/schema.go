@@ -44,6 +44,9 @@ func (f *Form) schema() map[string]any {
 	case List:
 		types[0] = "array"
 		schema["items"] = f.Each.schema()
+		if f.Most > 0 {
+			schema["maxItems"] = f.Most
+		}
 		switch {
 		case f.Arguments:
 			schema["minItems"] = 1
@@ -64,6 +67,9 @@ func (f *Form) schema() map[string]any {
 		}
 	case Table:
 		schema["propertyNames"], schema["additionalProperties"] = f.Names.schema(), f.Each.schema()
+		if f.Most > 0 {
+			schema["maxProperties"] = f.Most
+		}
 	}
 	if !f.hasRequired() {
 		types = append(types, "null") // which counts as missing
