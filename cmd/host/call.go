@@ -94,7 +94,7 @@ func (a *app) input(args []string) (json.RawMessage, error) {
 // call runs one call and prints how it ended.
 func (a *app) call(ctx context.Context, capture *registry.Capture, name string, input json.RawMessage, flags *callFlags) error {
 	identity, made := flags.identity()
-	whose := caller{identity.Session, identity.Agent, identity.Message, identity.Call, made}
+	whose := caller{identity.Session, identity.Agent, identity.Message, identity.Call, identity.HostMade, made}
 	settlement, err := capture.Call(ctx, registry.Request{
 		Identity: identity, Name: name, Input: input, Deadline: a.timeout, Instructions: flags.context,
 	})
@@ -131,7 +131,8 @@ type caller struct {
 	Agent    string   `json:"agent"`
 	Message  string   `json:"message"`
 	Call     string   `json:"call"`
-	HostMade []string `json:"host_made"`
+	HostMade bool     `json:"host_made"`
+	Made     []string `json:"made"`
 }
 
 func (a *app) printOutcome(o outcome, status int, cause *tool.Error) error {
@@ -140,7 +141,7 @@ func (a *app) printOutcome(o outcome, status int, cause *tool.Error) error {
 	o.Content = append([]tool.Content{}, s.Content...)
 	o.Retained = append([]tool.Retained{}, s.Retained...)
 	o.Instructions = append([]tool.Instruction{}, s.Instructions...)
-	o.Identity.HostMade = append([]string{}, o.Identity.HostMade...)
+	o.Identity.Made = append([]string{}, o.Identity.Made...)
 	if err := a.printJSON(o); err != nil {
 		return err
 	}
@@ -185,14 +186,14 @@ func (a *app) printText(s tool.Settlement) error {
 		endLine(&text)
 	}
 	for _, i := range s.Instructions {
-		fmt.Fprintf(&text, "\n--- instructions of the project: %s ---\n%s", i.Path, i.Text)
+		fmt.Fprintf(&text, "\n--- instructions of the project: %s ---\n%s", cell(i.Path), i.Text)
 		endLine(&text)
 	}
 	if _, err := io.WriteString(a.stdout, text.String()); err != nil {
 		return err
 	}
 	for _, r := range s.Retained {
-		a.notice(fmt.Sprintf("the whole output (%d bytes) is kept: toolhost outputs show %s", r.Bytes, r.Handle))
+		a.notice(fmt.Sprintf("the whole output as it came (%d bytes) is kept: toolhost outputs show %s", r.Bytes, r.Handle))
 	}
 	if s.Lost > 0 {
 		a.notice(fmt.Sprintf("the tool itself dropped %d bytes, which nobody has", s.Lost))
@@ -215,6 +216,8 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 		if !json.Valid(input) && len(input) > 0 {
 			return fmt.Errorf("%s: %s: %s; the input is a JSON object, such as '{\"path\": \"README.md\"}'", name, e.Kind, e.Message)
 		}
+	case tool.KindUnknownTool:
+		return fmt.Errorf("%s: %s: %s; toolhost tools lists those that there are, and toolhost check says which plugins did not start", name, e.Kind, e.Message)
 	case tool.KindNobodyToAsk:
 		if refusal, ok := errors.AsType[*tool.Refusal](e.Cause); ok {
 			return fmt.Errorf("%s: %s: %s; a rule allows it: {action: %q, resource: %q, effect: allow}",
