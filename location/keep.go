@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -51,11 +52,19 @@ func outputsDir(base, root string) string {
 	return filepath.Join(base, hex.EncodeToString(sum[:8]))
 }
 
+// seenPatience bounds the waiting for the user's state, for the sake of the
+// instructions of a call that is over.
+const seenPatience = time.Second
+
+var errStateBusy = fmt.Errorf("others kept it locked for %v; the next call that asks is given them", seenPatience)
+
 // finder finds the project's instructions.
 func (l *Location) finder() *instructions.Finder {
 	options := instructions.Options{Files: l.files, Root: l.config.Root, Names: l.config.Instructions}
 	if store := l.options.State; store != nil {
 		options.Seen = func(ctx context.Context, session string, paths []string) ([]string, error) {
+			ctx, cancel := context.WithTimeoutCause(ctx, seenPatience, errStateBusy)
+			defer cancel()
 			return store.Seen(ctx, l.files.Path(), session, paths)
 		}
 	}
@@ -78,17 +87,12 @@ type journal struct {
 
 var _ registry.Journal = (*journal)(nil)
 
-// endTimeout bounds the recording of an end, which the caller's context does not.
-const endTimeout = 5 * time.Second
-
 func (j *journal) Start(ctx context.Context, start tool.Start) (func(tool.Status, tool.Kind), error) {
 	id, err := j.calls.Start(ctx, j.root, start)
 	if err != nil {
 		return nil, err
 	}
 	return func(status tool.Status, kind tool.Kind) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
 		if err := j.calls.End(ctx, id, status, kind); err != nil {
 			j.log.Error("the end of a call was not recorded", slog.String("tool", start.Tool), slog.Any("error", err))
 		}

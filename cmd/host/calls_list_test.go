@@ -21,7 +21,7 @@ func listCalls(t *testing.T, dir string, asJSON bool, args ...string) (stdout, s
 	defer a.state.Close()
 	cmd := a.callsCommand()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // nil would be those of the test
 	err = cmd.ExecuteContext(t.Context())
 	return out.String(), notices.String(), err
 }
