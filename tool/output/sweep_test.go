@@ -197,7 +197,7 @@ func TestOutputsOfOddNames(t *testing.T) {
 			k, session := with(mine)
 			b := k.Begin(Origin{Session: session, Tool: testTool, Call: "call"})
 			s := texts("kept")
-			if err := b.Bound(&s); err != nil {
+			if err := b.BoundContext(context.Background(), &s); err != nil {
 				t.Fatal(err)
 			}
 			for _, other := range names {
