@@ -8,4 +8,7 @@ const (
 	ActionGlob = "glob"
 	ActionGrep = "grep"
 	ActionEdit = "edit"
+	// ActionShell is the action of every command line, and of every input to a running
+	// one. Its resource is the line, whole and as it will be run.
+	ActionShell = "shell"
 )

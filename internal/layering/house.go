@@ -96,6 +96,10 @@ func toolhost() house {
 			},
 			{packages: []string{"tool/output"}},
 			{packages: []string{"service/filesystem/ignore"}},
+			{
+				packages: []string{"service/permission/command"}, only: []string{},
+				why: "taking a command line apart knows neither rules nor calls",
+			},
 			{packages: []string{"service/filesystem", "service/permission", "service/process"}},
 			{
 				packages: []string{"tool/registry"}, never: []string{"sandbox", "service/process", "os/exec"},
@@ -161,6 +165,10 @@ func toolhost() house {
 			{path: "github.com/knadh/koanf", homes: []string{"config"}, why: "config is read in one place"},
 			{path: "github.com/goccy/go-yaml", homes: []string{"config"}, why: "config is read in one place"},
 			{path: "github.com/spf13", homes: []string{"cmd/host"}, why: "only the command has a command line"},
+			{
+				path: "mvdan.cc/sh", homes: []string{"service/permission/command"},
+				why: "command lines are taken apart in one place",
+			},
 			{
 				path: "github.com/modelcontextprotocol/go-sdk", homes: []string{"mcpserver", "plugins/*"},
 				why: "the Model Context Protocol is a face, or a plugin",

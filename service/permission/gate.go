@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -73,13 +74,29 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 			return g.settle(ctx, tool.PermissionRequest{Action: action, Resources: resources})
 		}
 		for _, resource := range resources {
-			v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent)
-			if v.Effect == Deny {
+			if v := g.configured(action, resource); v.Effect == Deny {
 				return g.refuse(denial(action, resource, v))
 			}
 		}
 		return nil
 	})
+}
+
+// configured is what the files say, without the defaults.
+func (g *gate) configured(action, resource string) Verdict {
+	if action == service.ActionShell {
+		return g.engine.policy.judgeLine(resource, "", g.caller.Identity.Agent, false)
+	}
+	v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent)
+	return v
+}
+
+// evaluate is the verdict on a resource of the request.
+func (g *gate) evaluate(request tool.PermissionRequest, resource string) Verdict {
+	if request.Action == service.ActionShell {
+		return g.engine.policy.EvaluateCommand(resource, request.Metadata[MetadataDirectory], g.caller.Identity.Agent)
+	}
+	return g.engine.policy.Evaluate(request.Action, resource, g.caller.Identity.Agent)
 }
 
 // Allows implements [tool.Gate].
@@ -118,7 +135,7 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest) error
 	ask := Request{Caller: g.caller, Action: request.Action, Save: request.Save, Metadata: request.Metadata}
 	for _, resource := range request.Resources {
 		resource, _ = canonical(request.Action, resource)
-		v := g.engine.policy.Evaluate(request.Action, resource, g.caller.Identity.Agent)
+		v := g.evaluate(request, resource)
 		switch {
 		case v.Effect == Deny:
 			return g.refuse(denial(request.Action, resource, v))

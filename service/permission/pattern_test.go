@@ -47,8 +47,14 @@ func TestPatternTable(t *testing.T) {
 		{"[ab]", "a", false},
 		{"[ab]", "[ab]", true},
 		{"{a,b}", "a", false},
-		{`\*`, "*", false},
-		{`\*`, `\anything`, true},
+		{`\*`, "*", true},
+		{`\*`, "x", false},
+		{`\*`, `\x`, false},
+		{`\?*`, "?x", true},
+		{`\\*`, `\x`, true},
+		{`\\\*`, `\*`, true},
+		{`\x`, `\x`, true},
+		{`a\`, `a\`, true},
 		{"A", "a", false},
 		{"a.c", "abc", false},
 		{"x", "x\n", false},
@@ -103,6 +109,9 @@ func naiveMatch(pattern []rune, text string) bool {
 	}
 	size := characterLen(text)
 	switch {
+	case pattern[0] == '\\' && len(pattern) > 1 && strings.ContainsRune(`*?\`, pattern[1]):
+		literal := string(pattern[1])
+		return strings.HasPrefix(text, literal) && naiveMatch(pattern[2:], text[1:])
 	case pattern[0] == '*':
 		return naiveMatch(pattern[1:], text) || (text != "" && naiveMatch(pattern, text[size:]))
 	case text == "":
@@ -117,8 +126,8 @@ func naiveMatch(pattern []rune, text string) bool {
 
 func TestPatternMeansWhatTheNaiveMatcherSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é\n")), 0, 12, -1).Draw(t, "text")
-		pattern := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é*?")), 1, 8, -1).Draw(t, "pattern")
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é\n*\\")), 0, 12, -1).Draw(t, "text")
+		pattern := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é*?\\")), 1, 8, -1).Draw(t, "pattern")
 		p, err := ParsePattern(pattern)
 		if err != nil {
 			t.Fatal(err)

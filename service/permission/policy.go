@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolhost/toolhost/service"
@@ -50,7 +51,9 @@ func (e Effect) String() string {
 // Actions lists the actions of the built-ins. Every other action is the
 // canonical id of a tool.
 func Actions() []string {
-	return []string{service.ActionRead, service.ActionList, service.ActionGlob, service.ActionGrep, service.ActionEdit}
+	return []string{
+		service.ActionRead, service.ActionList, service.ActionGlob, service.ActionGrep, service.ActionEdit, service.ActionShell,
+	}
 }
 
 // isPathAction says whether the action's resources are root-relative paths. The
@@ -150,6 +153,13 @@ type Verdict struct {
 	// Malformed says that the resource is no path below the root, which is denied
 	// whatever the rules are.
 	Malformed bool
+	// Command is the part of a command line that decided: a simple command without
+	// quoting, or "> " and a file that is written. It is empty for other actions, and
+	// when it was the line as a whole that cannot be told.
+	Command string
+	// Doubt is what cannot be told about Command, or the line, before it runs, in
+	// words that follow "it". It is not a rule's.
+	Doubt string
 }
 
 // String is the verdict for a person, such as "denied by toolhost.yaml:12: secrets".
@@ -164,18 +174,36 @@ func (v Verdict) String() string {
 	if v.Rule == nil {
 		return text + ": " + v.ground()
 	}
+	if v.Command != "" {
+		text += " for " + strconv.Quote(v.Command)
+	}
 	text += " by " + v.Rule.Source
 	if v.Rule.Reason != "" {
 		text += ": " + v.Rule.Reason
+	}
+	if v.Doubt != "" {
+		text += "; it " + v.Doubt
 	}
 	return text
 }
 
 // ground is why, to stand behind a colon after what was refused.
 func (v Verdict) ground() string {
+	if v.Command != "" {
+		part := v
+		part.Command = ""
+		return part.ground() + ": " + strconv.Quote(v.Command)
+	}
+	if v.Doubt != "" && v.Rule != nil {
+		part := v
+		part.Doubt = ""
+		return part.ground() + ", and it " + v.Doubt
+	}
 	switch {
 	case v.Malformed:
 		return "it is not a path below the root"
+	case v.Doubt != "":
+		return "it " + v.Doubt
 	case v.Rule == nil:
 		return "no rule speaks of it"
 	case v.Rule.Reason != "":
@@ -187,8 +215,12 @@ func (v Verdict) ground() string {
 
 // Evaluate judges one resource of one action for an agent (law 31). Paths are
 // cleaned before they are matched (case C19). For a resource that is clean it
-// allocates nothing, unless a list has a Base.
+// allocates nothing, unless a list has a Base. A command line is judged as
+// [Policy.EvaluateCommand] says, in the root.
 func (p *Policy) Evaluate(action, resource, agent string) Verdict {
+	if action == service.ActionShell {
+		return p.EvaluateCommand(resource, "", agent)
+	}
 	v, resource := p.configured(action, resource, agent)
 	if v.Effect != 0 {
 		return v

@@ -189,7 +189,7 @@ func TestCaseC19SpellingVariants(t *testing.T) {
 // fail with ParsePattern in place of ParseAction and ParseResource.
 func TestCaseC21MalformedRule(t *testing.T) {
 	plugins := []string{"weather", "C D", "a.b"}
-	unknown := ": an action is one of read, list, glob, grep, edit, or plugin/tool of a configured plugin"
+	unknown := ": an action is one of read, list, glob, grep, edit, shell, or plugin/tool of a configured plugin"
 	for _, c := range []struct{ text, want string }{
 		{"", `action: pattern is empty; "*" matches everything`},
 		{"bash(", `action "bash(" is unknown` + unknown},

@@ -1,0 +1,223 @@
+package permission
+
+import (
+	"path"
+	"strings"
+
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/permission/command"
+)
+
+// MetadataDirectory is the key in a request's metadata that says in which
+// directory a command line runs: a path below the root, relative to it. Without
+// it the line runs in the root. It matters to the files that redirections write.
+const MetadataDirectory = "directory"
+
+// SavePattern is the pattern that "always" saves for a command line: it matches
+// exactly this line, and no other (case C09). It is empty when there is none,
+// because the line is longer than a pattern may be or is not UTF-8; then the
+// answer cannot be saved.
+func SavePattern(line string) string {
+	text := Escape(line)
+	if _, err := ParsePattern(text); err != nil {
+		return ""
+	}
+	return text
+}
+
+// EvaluateCommand judges a command line that runs in a directory below the root,
+// given relative to it, for an agent (law 38). It is what [Policy.Evaluate] does
+// for the action shell, in the directory ".".
+//
+// Every simple command of the line is judged by itself, see [command.Read], and
+// the strictest answer holds. A rule that denies or asks matches a command in any
+// of its spellings: as it was written, without quoting, with the program's base
+// name in the place of its path. A rule that allows matches only its words
+// without quoting, and only if nothing in them is left to be known when the line
+// runs. So the allow for a program that runs another one, such as env, covers
+// neither what that is nor any other part of the line.
+//
+// Behind a program of which it is not known whether it runs its arguments, a
+// rule whose resource begins with the name of a command and that denies or asks
+// makes the line ask when it matches the arguments. What a redirection writes is
+// judged as an edit; a file of which it cannot be told that it is below the root
+// is asked for. A deny that matches the line as it was written holds as well,
+// unless its resource is nothing but wildcards. What cannot be told is asked.
+func (p *Policy) EvaluateCommand(line, directory, agent string) Verdict {
+	return p.judgeLine(line, directory, agent, true)
+}
+
+// judgeLine judges a command line; without the defaults what no list speaks of
+// has no effect.
+func (p *Policy) judgeLine(line, directory, agent string, defaults bool) Verdict {
+	read := command.Read(line)
+	j := judging{policy: p, agent: agent, defaults: defaults}
+	for i := range read.Commands {
+		c := &read.Commands[i]
+		j.subject = subject{plain: c.Plain, raw: c.Raw, spellings: c.Spellings, doubtful: c.Doubt != ""}
+		if c.Possible {
+			j.possible(c)
+		} else {
+			j.certain(c)
+		}
+	}
+	for _, w := range read.Writes {
+		j.write(w, directory, read.Moves)
+	}
+	j.whole(line)
+	if read.Doubt != "" {
+		j.answer(Verdict{Effect: Ask, Doubt: read.Doubt})
+	}
+	if len(read.Commands)+len(read.Writes) == 0 && j.verdict.Effect == 0 && defaults {
+		return Verdict{Effect: Ask, Doubt: "has no command in it"}
+	}
+	return j.verdict
+}
+
+// judging is the verdict on a line on its way.
+type judging struct {
+	policy   *Policy
+	agent    string
+	defaults bool
+	subject  subject
+	verdict  Verdict
+}
+
+// answer keeps the strictest verdict; the first of equal ones stands.
+func (j *judging) answer(v Verdict) {
+	if v.Effect > j.verdict.Effect {
+		j.verdict = v
+	}
+}
+
+// subject is a command as the rules match it.
+type subject struct {
+	plain, raw string
+	spellings  []string
+	doubtful   bool
+	// only limits the rules to those that name a command, and that are no allow.
+	only func(*Rule) bool
+}
+
+// matches reports whether the rule speaks of the command.
+func (s *subject) matches(r *Rule) bool {
+	if s.only != nil && !s.only(r) {
+		return false
+	}
+	if r.Resource.Match(s.plain) {
+		return r.Effect != Allow || !s.doubtful
+	}
+	if r.Effect == Allow {
+		return false
+	}
+	if s.raw != s.plain && r.Resource.Match(s.raw) {
+		return true
+	}
+	for _, text := range s.spellings {
+		if r.Resource.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// last is the last rule of the list that speaks of the command, or nil.
+func (s *subject) last(l *List, agent string) *Rule {
+	for i := len(l.Rules) - 1; i >= 0; i-- {
+		r := &l.Rules[i]
+		if (r.Agent == "" || r.Agent == agent) && r.Action.Match(service.ActionShell) && s.matches(r) {
+			if l.DeniesOnly && r.Effect != Deny {
+				return nil
+			}
+			return r
+		}
+	}
+	return nil
+}
+
+// lists is the answer of the lists on the subject, zero when all abstain.
+func (j *judging) lists() Verdict {
+	var v Verdict
+	for i := range j.policy.Lists {
+		if rule := j.subject.last(&j.policy.Lists[i], j.agent); rule != nil && rule.Effect > v.Effect {
+			v = Verdict{Effect: rule.Effect, Rule: rule}
+		}
+	}
+	return v
+}
+
+// certain judges what is a command.
+func (j *judging) certain(c *command.Command) {
+	v := j.lists()
+	if v.Effect == 0 && j.defaults {
+		if rule := j.subject.last(&j.policy.Defaults, j.agent); rule != nil {
+			v = Verdict{Effect: rule.Effect, Rule: rule}
+		} else {
+			v.Effect = Ask
+		}
+	}
+	if v.Effect != Deny {
+		v.Doubt = c.Doubt
+	}
+	if c.Doubt != "" && v.Effect < Ask {
+		v = Verdict{Effect: Ask, Doubt: c.Doubt}
+	}
+	v.Command = c.Plain
+	j.answer(v)
+}
+
+// possible judges what may be a command: a rule that stands against it makes it
+// ask.
+func (j *judging) possible(c *command.Command) {
+	j.subject.doubtful = true // an allow says nothing here
+	j.subject.only = namesCommand
+	for i := range j.policy.Lists {
+		if rule := j.subject.last(&j.policy.Lists[i], j.agent); rule != nil {
+			j.answer(Verdict{Effect: Ask, Rule: rule, Command: c.Plain, Doubt: "may be run by what stands in front of it"})
+		}
+	}
+}
+
+// namesCommand reports whether the rule speaks of some commands rather than of
+// any.
+func namesCommand(r *Rule) bool { return r.Resource.prefix != "" || r.Resource.wild == "" }
+
+// whole judges the line as it was written, by the denies.
+func (j *judging) whole(line string) {
+	line = strings.TrimSpace(line)
+	j.subject = subject{plain: line, raw: line, only: func(r *Rule) bool { return strings.Trim(r.Resource.text, "*?") != "" }}
+	if v := j.lists(); v.Effect == Deny {
+		v.Command = line
+		j.answer(v)
+	}
+}
+
+// write judges a file that a redirection writes.
+func (j *judging) write(w command.Write, directory string, moves bool) {
+	doubt, file := w.Doubt, w.Path
+	switch {
+	case path.IsAbs(file):
+		inside := false
+		if file, inside = translate("", j.policy.Root, path.Clean(file)); !inside || j.policy.Root == "" {
+			file, doubt = "", "writes to a file outside of the root"
+		}
+	default:
+		if moves && doubt == "" {
+			doubt = "writes to a file in a directory that is only known when it runs"
+		}
+		file = path.Join(directory, file)
+	}
+	v := Verdict{}
+	if clean, ok := canonical(service.ActionEdit, file); ok {
+		if v, _ = j.policy.configured(service.ActionEdit, clean, j.agent); v.Effect == 0 && j.defaults {
+			v = j.policy.Evaluate(service.ActionEdit, clean, j.agent)
+		}
+	} else if doubt == "" {
+		doubt = "writes to a file outside of the root"
+	}
+	if doubt != "" && v.Effect < Ask {
+		v = Verdict{Effect: Ask, Doubt: doubt}
+	}
+	v.Command = "> " + w.Path
+	j.answer(v)
+}
