@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolhost/toolhost/service/permission"
 )
 
 // TestMistakes: every mistake has its line. The first of each case is a project's
@@ -134,7 +136,7 @@ toolhost.yaml:5:27: unknown key "envs" in plugins.w (did you mean "env"?)`},
 // TestCaseC21MalformedRuleStopsLoading. Seen to fail with the errors of
 // ParseAction ignored.
 func TestCaseC21MalformedRuleStopsLoading(t *testing.T) {
-	actions := ": an action is one of read, list, glob, grep, edit, or plugin/tool of a configured plugin"
+	actions := ": an action is one of " + strings.Join(permission.Actions(), ", ") + ", or plugin/tool of a configured plugin"
 	for action, want := range map[string]string{
 		"bash(":       `action "bash(" is unknown` + actions,
 		"":            `action: pattern is empty; "*" matches everything`,
