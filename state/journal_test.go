@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -177,4 +178,22 @@ func TestLaw15LockedJournalFollowsContexts(t *testing.T) {
 			t.Errorf("they waited for %v", took)
 		}
 	})
+}
+
+// TestAskingForCallsCreatesNothing.
+func TestAskingForCallsCreatesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "toolhost")
+	s := open(t, dir)
+	if found, err := s.Abandoned(t.Context()); len(found) != 0 || err != nil {
+		t.Errorf("Abandoned: got %v, %v", found, err)
+	}
+	if records := mustRecords(t, s, CallFilter{}); len(records) != 0 {
+		t.Errorf("CallRecords: got %v", records)
+	}
+	if unseen, err := s.Seen(t.Context(), "/project", "s", nil); len(unseen) != 0 || err != nil {
+		t.Errorf("Seen of nothing: got %v, %v", unseen, err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the state directory was made")
+	}
 }
