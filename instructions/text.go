@@ -32,9 +32,9 @@ func bounded(page service.Page) string {
 // sequence is an escape sequence of a terminal, to the end of its line where it has
 // no end. It begins with ESC or with the control character that stands for ESC and
 // another.
-var sequence = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[\x20-\x2f]*[@-~]?` +
+var sequence = regexp.MustCompile(`(?:\x1b\[|\x{9b})[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x18\x1a\x1b\x{9c}\n]*(?:[\x07\x18\x1a\x{9c}]|\x1b\\)?` +
-	`|\x1b[\x20-\x2f]*[0-~]?`)
+	`|\x1b[\x20-\x2f]*[\x30-\x7e]?`)
 
 // visible is a text as a person would see all of it: it goes to a model, and to a
 // terminal. A lone carriage return, behind which a line would be overwritten, ends
