@@ -202,8 +202,10 @@ func (b *Bounding) Bound(s *tool.Settlement) error { return b.BoundContext(conte
 // What is cut or changed is kept first, and named in Retained. Any other settlement
 // stays as it is, whatever became of what the call streamed: a refusal is not masked
 // by a full disk (law 36). An error is a [*tool.Error] of [tool.KindRetention] or
-// [tool.KindTooLarge], or the cause of ctx, within 100 ms of its end; the settlement
-// is then unchanged and must not be published.
+// [tool.KindTooLarge], or the cause of ctx, within 100 ms of its end but for a string
+// that is given as text too, which is compared in one go, some 5 ms a MiB; the
+// settlement is then unchanged and must not be published. Where there is nothing to
+// cut ctx is not looked at.
 func (b *Bounding) BoundContext(ctx context.Context, s *tool.Settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
