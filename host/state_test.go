@@ -88,7 +88,7 @@ func keepExpired(t *testing.T, dir string) string {
 	bounding := keeper.Begin(output.Origin{Location: "/project", Session: "s", Tool: "weather/forecast", Call: "c"})
 	defer bounding.Discard()
 	s := tool.Settlement{Status: tool.Completed, Content: []tool.Content{tool.Text("sunny")}}
-	if err := bounding.Bound(&s); err != nil {
+	if err := bounding.Bound(context.Background(), &s); err != nil {
 		t.Fatal(err)
 	}
 	return bounding.Paths()[0]

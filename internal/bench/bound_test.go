@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func measureBounding(tb testing.TB, n size, t *table) {
 			var err error
 			took := milliseconds(func() {
 				bounding := k.Begin(output.Origin{Session: "session", Tool: "plugin/tool", Call: "call"})
-				err = bounding.Bound(&s)
+				err = bounding.Bound(context.Background(), &s)
 				bounding.Discard()
 			})
 			if !want(s, err) {

@@ -59,7 +59,7 @@ func BenchmarkBound100MiB(b *testing.B) {
 				}
 			}
 			s := texts()
-			if err := bounding.BoundContext(context.Background(), &s); err != nil {
+			if err := bounding.Bound(context.Background(), &s); err != nil {
 				b.Fatal(err)
 			}
 			forget(b, k, s)
@@ -75,7 +75,7 @@ func BenchmarkBound1KiB(b *testing.B) {
 	for b.Loop() {
 		settlement := s
 		bounding := k.Begin(testOrigin())
-		if err := bounding.BoundContext(context.Background(), &settlement); err != nil {
+		if err := bounding.Bound(context.Background(), &settlement); err != nil {
 			b.Fatal(err)
 		}
 		bounding.Discard()

@@ -195,10 +195,7 @@ func (b *Bounding) keep(p []byte) error {
 
 var errNoStore = errors.New("output is over its limits, and there is no store to keep the whole in")
 
-// Bound is BoundContext without an end.
-func (b *Bounding) Bound(s *tool.Settlement) error { return b.BoundContext(context.Background(), s) }
-
-// BoundContext bounds the settlement of a completed or failed call in place, once.
+// Bound bounds the settlement of a completed or failed call in place, once.
 // What is cut or changed is kept first, and named in Retained. Any other settlement
 // stays as it is, whatever became of what the call streamed: a refusal is not masked
 // by a full disk (law 36). An error is a [*tool.Error] of [tool.KindRetention] or
@@ -206,7 +203,7 @@ func (b *Bounding) Bound(s *tool.Settlement) error { return b.BoundContext(conte
 // that is given as text too, which is compared in one go, some 5 ms a MiB; the
 // settlement is then unchanged and must not be published. Where there is nothing to
 // cut ctx is not looked at.
-func (b *Bounding) BoundContext(ctx context.Context, s *tool.Settlement) error {
+func (b *Bounding) Bound(ctx context.Context, s *tool.Settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {

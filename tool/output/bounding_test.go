@@ -48,7 +48,7 @@ func bounded(t testing.TB, k *Keeper, s tool.Settlement, streamed ...string) too
 			t.Fatalf("Write: %v", err)
 		}
 	}
-	if err := b.BoundContext(context.Background(), &s); err != nil {
+	if err := b.Bound(context.Background(), &s); err != nil {
 		t.Fatalf("Bound: %v", err)
 	}
 	return s
@@ -220,7 +220,7 @@ func TestLaw18RetainedOrFailed(t *testing.T) {
 	k := NewKeeper(KeeperOptions{Limits: Limits{MaxLines: 10, MaxBytes: 10}})
 	s := texts("0123456789a")
 	b := k.Begin(testOrigin())
-	if err := b.BoundContext(context.Background(), &s); kindOf(err) != tool.KindRetention || s.Content[0].Text != "0123456789a" {
+	if err := b.Bound(context.Background(), &s); kindOf(err) != tool.KindRetention || s.Content[0].Text != "0123456789a" {
 		t.Errorf("without a store: %v, %v", err, s)
 	}
 	b = k.Begin(testOrigin())
@@ -228,7 +228,7 @@ func TestLaw18RetainedOrFailed(t *testing.T) {
 		t.Errorf("Write without a store: %v", err)
 	}
 	s = texts("a")
-	if err := b.BoundContext(context.Background(), &s); kindOf(err) != tool.KindRetention {
+	if err := b.Bound(context.Background(), &s); kindOf(err) != tool.KindRetention {
 		t.Errorf("Bound behind it: %v", err)
 	}
 	if _, err := b.Write([]byte("a")); err == nil {
@@ -302,7 +302,7 @@ func TestCaseH02HugeLine(t *testing.T) {
 		}
 		_, _ = b.Write([]byte(end))
 		s := texts()
-		if err := b.BoundContext(context.Background(), &s); err != nil {
+		if err := b.Bound(context.Background(), &s); err != nil {
 			t.Fatal(err)
 		}
 		text := onlyText(t, s)
@@ -370,7 +370,7 @@ func TestCaseH09StructuredValue(t *testing.T) {
 	withContent := texts("a")
 	withContent.Structured = large
 	b := k.Begin(testOrigin())
-	if err := b.BoundContext(context.Background(), &withContent); kindOf(err) != tool.KindTooLarge {
+	if err := b.Bound(context.Background(), &withContent); kindOf(err) != tool.KindTooLarge {
 		t.Errorf("beside content: %v", err)
 	}
 	withContent.Structured = json.RawMessage(`"` + strings.Repeat("x", MaxStructured-2) + `"`)
@@ -386,7 +386,7 @@ func TestCaseH09StructuredValue(t *testing.T) {
 	}
 	mirror = texts(words, "more")
 	mirror.Structured, _ = json.Marshal(words)
-	if err := k.Begin(testOrigin()).BoundContext(context.Background(), &mirror); kindOf(err) != tool.KindTooLarge {
+	if err := k.Begin(testOrigin()).Bound(context.Background(), &mirror); kindOf(err) != tool.KindTooLarge {
 		t.Errorf("a string beside other content: %v", err)
 	}
 	small := json.RawMessage(`{"a":1}`)
@@ -443,7 +443,7 @@ func TestCaseH10ManyParts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := tool.Settlement{Status: tool.Completed, Content: tt.content}
-		if err := k.Begin(testOrigin()).BoundContext(context.Background(), &s); kindOf(err) != tt.want {
+		if err := k.Begin(testOrigin()).Bound(context.Background(), &s); kindOf(err) != tt.want {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -478,7 +478,7 @@ func TestStreamedInBoundedMemory(t *testing.T) {
 		t.Errorf("heap grew by %d bytes", grown)
 	}
 	s := texts()
-	if err := b.BoundContext(context.Background(), &s); err != nil {
+	if err := b.Bound(context.Background(), &s); err != nil {
 		t.Fatal(err)
 	}
 	checkShown(t, onlyText(t, s), DefaultLimits(), false)
@@ -488,10 +488,10 @@ func TestStreamedInBoundedMemory(t *testing.T) {
 func TestLimitsPerTool(t *testing.T) {
 	k := NewKeeper(KeeperOptions{Limits: DefaultLimits(), PerTool: map[string]Limits{testTool: {MaxLines: 1, MaxBytes: 1}}})
 	s := texts("abc")
-	if err := k.Begin(testOrigin()).BoundContext(context.Background(), &s); kindOf(err) != tool.KindRetention {
+	if err := k.Begin(testOrigin()).Bound(context.Background(), &s); kindOf(err) != tool.KindRetention {
 		t.Errorf("the tool's own limits: %v", err)
 	}
-	if err := k.Begin(Origin{Tool: "other/tool"}).BoundContext(context.Background(), &s); err != nil {
+	if err := k.Begin(Origin{Tool: "other/tool"}).Bound(context.Background(), &s); err != nil {
 		t.Errorf("another tool's: %v", err)
 	}
 }
@@ -505,7 +505,7 @@ func TestPaths(t *testing.T) {
 		t.Errorf("paths before Bound: %v", got)
 	}
 	s := texts()
-	if err := b.BoundContext(context.Background(), &s); err != nil {
+	if err := b.Bound(context.Background(), &s); err != nil {
 		t.Fatal(err)
 	}
 	b.Discard()

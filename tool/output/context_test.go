@@ -21,7 +21,7 @@ func TestLaw36RefusalIsNotMasked(t *testing.T) {
 			t.Fatalf("nothing was kept, and Write gives %v", err)
 		}
 		s := tool.Settlement{Status: kind.Status(), Error: &tool.Error{Kind: kind, Message: "words"}, Ran: true}
-		err := b.BoundContext(t.Context(), &s)
+		err := b.Bound(t.Context(), &s)
 		b.Discard()
 		if masked := err != nil; masked != (kind == tool.KindFailure) {
 			t.Errorf("%s: %v", kind, err)
@@ -62,7 +62,7 @@ func TestLaw14BoundingIsInterrupted(t *testing.T) {
 			s := whole
 			b := k.Begin(testOrigin())
 			ctx := &polls{context.Background(), asked}
-			err := b.BoundContext(ctx, &s)
+			err := b.Bound(ctx, &s)
 			b.Discard()
 			if err == nil {
 				if err := k.options.Store.Remove(s.Retained[0].Handle); err != nil {
@@ -86,7 +86,7 @@ func TestLaw14BoundingIsInterrupted(t *testing.T) {
 	gone := errors.New("gone")
 	cancel(gone)
 	s := texts(raw)
-	if err := k.Begin(testOrigin()).BoundContext(ctx, &s); !errors.Is(err, gone) {
+	if err := k.Begin(testOrigin()).Bound(ctx, &s); !errors.Is(err, gone) {
 		t.Errorf("past its context: %v", err)
 	}
 }

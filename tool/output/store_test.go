@@ -199,7 +199,7 @@ func hurt(t *testing.T, s *Store, size int, middle func()) error {
 		}
 	}
 	settlement := texts()
-	err := b.BoundContext(context.Background(), &settlement)
+	err := b.Bound(context.Background(), &settlement)
 	if err != nil && (kindOf(err) != tool.KindRetention || settlement.Content != nil) {
 		t.Errorf("Bound: %v, %v", err, settlement)
 	}

@@ -82,7 +82,7 @@ func TestLaw18WritersTakeNoRoom(t *testing.T) {
 	interrupted.Discard()
 	still(t, s, a, b, c)
 	settlement := texts()
-	if err := completed.BoundContext(t.Context(), &settlement); err != nil {
+	if err := completed.Bound(t.Context(), &settlement); err != nil {
 		t.Fatal(err)
 	}
 	still(t, s, b, c, Meta{Handle: settlement.Retained[0].Handle}) // only the oldest had to go
@@ -197,7 +197,7 @@ func TestOutputsOfOddNames(t *testing.T) {
 			k, session := with(mine)
 			b := k.Begin(Origin{Session: session, Tool: testTool, Call: "call"})
 			s := texts("kept")
-			if err := b.BoundContext(context.Background(), &s); err != nil {
+			if err := b.Bound(context.Background(), &s); err != nil {
 				t.Fatal(err)
 			}
 			for _, other := range names {

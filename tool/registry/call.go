@@ -213,7 +213,7 @@ func (r *run) end(ctx context.Context, err error) (tool.Settlement, error) {
 // bound bounds what a model sees of the settlement. What could not be kept is no
 // settlement of the tool's (law 18).
 func (r *run) bound(work context.Context, settlement tool.Settlement) tool.Settlement {
-	if err := r.bounding.BoundContext(work, &settlement); err != nil {
+	if err := r.bounding.Bound(work, &settlement); err != nil {
 		return settledBy(why(work, err), r.ran)
 	}
 	return settlement

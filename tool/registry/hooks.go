@@ -90,11 +90,13 @@ func (r *Registry) after(ctx context.Context, on *run, settlement tool.Settlemen
 	hooked := context.WithoutCancel(ctx)
 	paths := on.bounding.Paths()
 	left := make(chan tool.Settlement, 1)
-	if err := r.options.Scope.Go("hooks after "+call.Tool, func(context.Context) error {
+	hooking := r.options.Scope.Go("hooks after "+call.Tool, func(context.Context) error {
 		left <- r.runAfter(hooked, call, settlement, paths)
 		return nil
-	}); err != nil {
-		return settlement, nil // the Location is closing: nothing of the settlement is lost by it
+	})
+	if hooking != nil { // the Location is closing: nothing of the settlement is lost by it
+		r.log.Warn("hooks were not run", slog.String("tool", call.Tool), slog.Any("error", hooking))
+		left <- settlement
 	}
 	select {
 	case settlement = <-left:
