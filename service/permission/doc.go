@@ -1,4 +1,4 @@
-// Package permission judges what a call may do (laws 31 to 33, 39).
+// Package permission judges what a call may do (laws 31 to 33, 38, 39).
 //
 // A [Policy] is the ordered rules of each config file and the [Defaults]. It is
 // evaluated in one way, everywhere:
@@ -14,6 +14,10 @@
 // [Pattern]. The action of a request is an action of the built-ins ([Actions])
 // or the canonical id of a tool, plugin/authored; the names that a model sees
 // never take part (case C23).
+//
+// A command line is judged whole: each simple command in it and each file that
+// it writes by itself, and the strictest answer holds, see
+// [Policy.EvaluateCommand]. No command is allowed for its name (case C22).
 //
 // An [Engine] applies a policy to calls. It makes one gate per call, which
 // answers what the call's tool asserts and what the services ask on their own,

@@ -91,7 +91,13 @@ func New(policy *Policy, approver Approver) *Engine {
 	if approver == nil {
 		approver = Nobody{}
 	}
-	return &Engine{policy: policy, approver: approver}
+	sorted := *policy
+	sorted.Lists = make([]List, len(policy.Lists))
+	for i, l := range policy.Lists {
+		sorted.Lists[i] = l.indexed(Actions())
+	}
+	sorted.Defaults = policy.Defaults.indexed(Actions())
+	return &Engine{policy: &sorted, approver: approver}
 }
 
 // Gate makes the gate of one call. It remembers the answers of that call and is

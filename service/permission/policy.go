@@ -130,6 +130,8 @@ type List struct {
 	// DeniesOnly makes every other answer of the list an abstention: the file is not
 	// trusted, and its denies hold all the same (law 40).
 	DeniesOnly bool
+
+	entries map[string][]entry // by action; only in an engine's own policy, see indexed
 }
 
 // A Policy is all that is said about one Location. The zero value asks about
@@ -225,7 +227,7 @@ func (p *Policy) Evaluate(action, resource, agent string) Verdict {
 	if v.Effect != 0 {
 		return v
 	}
-	if rule := p.Defaults.last(action, resource, agent); rule != nil {
+	if rule := p.Defaults.last(action, agent, &subject{plain: resource, raw: resource}); rule != nil {
 		return Verdict{Effect: rule.Effect, Rule: rule}
 	}
 	return Verdict{Effect: Ask}
@@ -241,15 +243,16 @@ func (p *Policy) configured(action, resource, agent string) (Verdict, string) {
 	var v Verdict
 	for i := range p.Lists {
 		list := &p.Lists[i]
-		if rule := list.judge(p.Root, action, resource, agent); rule != nil && rule.Effect > v.Effect {
+		if rule := list.judgeResource(p.Root, action, resource, agent); rule != nil && rule.Effect > v.Effect {
 			v = Verdict{Effect: rule.Effect, Rule: rule}
 		}
 	}
 	return v, resource
 }
 
-// judge is the rule by which the list answers, or nil when it abstains.
-func (l *List) judge(root, action, resource, agent string) *Rule {
+// judgeResource is the rule by which the list answers on one resource, or nil
+// when it abstains.
+func (l *List) judgeResource(root, action, resource, agent string) *Rule {
 	if l.Base != "" && l.Base != root && isPathAction(action) {
 		translated, inside := translate(root, l.Base, resource)
 		if !inside {
@@ -257,22 +260,16 @@ func (l *List) judge(root, action, resource, agent string) *Rule {
 		}
 		resource = translated
 	}
-	rule := l.last(action, resource, agent)
+	return l.judge(action, agent, &subject{plain: resource, raw: resource})
+}
+
+// judge is the rule by which the list answers, or nil when it abstains.
+func (l *List) judge(action, agent string, s *subject) *Rule {
+	rule := l.last(action, agent, s)
 	if rule != nil && l.DeniesOnly && rule.Effect != Deny {
 		return nil
 	}
 	return rule
-}
-
-// last is the last rule that matches, or nil.
-func (l *List) last(action, resource, agent string) *Rule {
-	for i := len(l.Rules) - 1; i >= 0; i-- {
-		r := &l.Rules[i]
-		if (r.Agent == "" || r.Agent == agent) && r.Action.Match(action) && r.Resource.Match(resource) {
-			return r
-		}
-	}
-	return nil
 }
 
 // translate turns a clean path below root into the path of the same file below

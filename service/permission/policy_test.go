@@ -96,6 +96,9 @@ func TestLaw31Model(t *testing.T) {
 		if got := policy.Evaluate(action, resource, agent); got.Effect != want {
 			t.Fatalf("%s of %q for %s: got %s, want %s", action, resource, agent, got, want)
 		}
+		if got := New(policy, nil).policy.Evaluate(action, resource, agent); got.Effect != want {
+			t.Fatalf("sorted: %s of %q for %s: got %s, want %s", action, resource, agent, got, want)
+		}
 	})
 }
 

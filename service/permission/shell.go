@@ -90,56 +90,11 @@ func (j *judging) answer(v Verdict) {
 	}
 }
 
-// subject is a command as the rules match it.
-type subject struct {
-	plain, raw string
-	spellings  []string
-	doubtful   bool
-	// only limits the rules to those that name a command, and that are no allow.
-	only func(*Rule) bool
-}
-
-// matches reports whether the rule speaks of the command.
-func (s *subject) matches(r *Rule) bool {
-	if s.only != nil && !s.only(r) {
-		return false
-	}
-	if r.Resource.Match(s.plain) {
-		return r.Effect != Allow || !s.doubtful
-	}
-	if r.Effect == Allow {
-		return false
-	}
-	if s.raw != s.plain && r.Resource.Match(s.raw) {
-		return true
-	}
-	for _, text := range s.spellings {
-		if r.Resource.Match(text) {
-			return true
-		}
-	}
-	return false
-}
-
-// last is the last rule of the list that speaks of the command, or nil.
-func (s *subject) last(l *List, agent string) *Rule {
-	for i := len(l.Rules) - 1; i >= 0; i-- {
-		r := &l.Rules[i]
-		if (r.Agent == "" || r.Agent == agent) && r.Action.Match(service.ActionShell) && s.matches(r) {
-			if l.DeniesOnly && r.Effect != Deny {
-				return nil
-			}
-			return r
-		}
-	}
-	return nil
-}
-
 // lists is the answer of the lists on the subject, zero when all abstain.
 func (j *judging) lists() Verdict {
 	var v Verdict
 	for i := range j.policy.Lists {
-		if rule := j.subject.last(&j.policy.Lists[i], j.agent); rule != nil && rule.Effect > v.Effect {
+		if rule := j.policy.Lists[i].judge(service.ActionShell, j.agent, &j.subject); rule != nil && rule.Effect > v.Effect {
 			v = Verdict{Effect: rule.Effect, Rule: rule}
 		}
 	}
@@ -150,7 +105,7 @@ func (j *judging) lists() Verdict {
 func (j *judging) certain(c *command.Command) {
 	v := j.lists()
 	if v.Effect == 0 && j.defaults {
-		if rule := j.subject.last(&j.policy.Defaults, j.agent); rule != nil {
+		if rule := j.policy.Defaults.last(service.ActionShell, j.agent, &j.subject); rule != nil {
 			v = Verdict{Effect: rule.Effect, Rule: rule}
 		} else {
 			v.Effect = Ask
@@ -172,7 +127,7 @@ func (j *judging) possible(c *command.Command) {
 	j.subject.doubtful = true // an allow says nothing here
 	j.subject.only = namesCommand
 	for i := range j.policy.Lists {
-		if rule := j.subject.last(&j.policy.Lists[i], j.agent); rule != nil {
+		if rule := j.policy.Lists[i].judge(service.ActionShell, j.agent, &j.subject); rule != nil {
 			j.answer(Verdict{Effect: Ask, Rule: rule, Command: c.Plain, Doubt: "may be run by what stands in front of it"})
 		}
 	}

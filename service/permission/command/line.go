@@ -71,10 +71,8 @@ func Read(line string) Line {
 		return r.out
 	}
 	r.text(line, 0, plainly)
-	if r.readsInput {
-		for _, document := range r.documents { // those in a document are no input of this line's shells
-			r.text(document, 1, plainly)
-		}
+	for i := 0; r.readsInput && i < len(r.documents) && !r.full(); i++ { // a document may have documents
+		r.text(r.documents[i], 1, plainly)
 	}
 	r.out.Doubt = firstOf(r.exceeded, r.out.Doubt)
 	return r.out
@@ -94,8 +92,8 @@ type reader struct {
 	// budget is the bytes that may still be parsed, so that lines in lines cost no
 	// more than their number.
 	budget int
-	// seen has what was collected, once a text is read twice.
-	seen map[string]bool
+	// seen has what was collected: some texts are read twice.
+	seen map[collected]bool
 	// documents are the here-documents and here-strings, for a shell that reads its
 	// commands from its input.
 	documents  []string
@@ -149,6 +147,10 @@ func (r *reader) text(text string, depth int, sure certainty) {
 		r.unparsed(text, fmt.Sprintf("has more than %d brackets", maxOpenings), sure)
 		return
 	}
+	if cut, is := commented(text); is {
+		r.doubt("has a backslash at the end of a line with a #, which may be a comment")
+		r.parse(cut, syntax.LangBash, depth, sure)
+	}
 	r.parse(text, syntax.LangBash, depth, sure)
 	if differs(text) {
 		r.parse(text, syntax.LangPOSIX, depth, sure)
@@ -156,11 +158,27 @@ func (r *reader) text(text string, depth int, sure certainty) {
 }
 
 // unparsed collects a text that could not be taken apart as if it were one
-// command.
+// command, and what stands between its operators as others.
 func (r *reader) unparsed(text, why string, sure certainty) {
 	r.doubt(why)
-	text = strings.TrimSpace(text)
-	r.collect(Command{Raw: text, Plain: text, Doubt: why, Possible: bool(sure)})
+	r.undivided(text, why, sure)
+	for piece := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune(";&|()\n`", c) }) {
+		for {
+			piece = strings.TrimLeft(piece, "!{ \t")
+			word, rest, _ := strings.Cut(piece, " ")
+			if keyword(word) == 0 {
+				break
+			}
+			piece = rest
+		}
+		r.undivided(piece, why, sure)
+	}
+}
+
+func (r *reader) undivided(text, why string, sure certainty) {
+	if text = strings.TrimSpace(text); text != "" {
+		r.collect(Command{Raw: text, Plain: text, Doubt: why, Possible: bool(sure)})
+	}
 }
 
 // parse reads the text in one language.
@@ -170,17 +188,39 @@ func (r *reader) parse(text string, language syntax.LangVariant, depth int, sure
 		return
 	}
 	s := script{reader: r, text: text, language: language, depth: depth, sure: sure}
-	// What stands before an error is run before a shell meets the error.
-	parser := syntax.NewParser(syntax.Variant(language))
-	for statement, err := range parser.StmtsSeq(strings.NewReader(text)) {
-		if err != nil {
-			if language == syntax.LangBash {
-				r.unparsed(text, "cannot be parsed: "+err.Error(), sure)
-			}
-			return
-		}
-		syntax.Walk(statement, s.visit)
+	if err := s.statements(); err == nil {
+		return
+	} else if language == syntax.LangBash {
+		r.unparsed(text, "cannot be parsed: "+err.Error(), sure)
+	} else {
+		r.doubt("is read differently by a POSIX shell: " + err.Error())
 	}
+}
+
+// statements visits the statements up to the first error: a shell has run them
+// when it meets the error. The parser is a stranger's: its panic is an error.
+func (s *script) statements() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the parser failed: %v", v)
+		}
+	}()
+	text := s.text
+	if s.language == syntax.LangPOSIX {
+		text = strings.ReplaceAll(text, "&>", "& >") // there it is two operators
+		s.text = text
+	}
+	parser := syntax.NewParser(syntax.Variant(s.language))
+	for statement, failure := range parser.StmtsSeq(strings.NewReader(text)) {
+		switch {
+		case err != nil: // it goes on after an error and must not be stopped then
+		case failure != nil:
+			err = failure
+		default:
+			syntax.Walk(statement, s.visit)
+		}
+	}
+	return err
 }
 
 // collect adds a command once.
@@ -188,17 +228,20 @@ func (r *reader) collect(c Command) {
 	if r.full() {
 		return
 	}
-	key := c.Raw + "\x00" + c.Plain + "\x00" + c.Doubt
-	if c.Possible {
-		key += "\x00"
-	}
+	key := collected{c.Raw, c.Plain, c.Doubt, c.Possible}
 	if r.seen == nil {
-		r.seen = make(map[string]bool)
+		r.seen = make(map[collected]bool)
 	}
 	if !r.seen[key] {
 		r.seen[key] = true
 		r.out.Commands = append(r.out.Commands, c)
 	}
+}
+
+// collected is what makes a command the same as another one.
+type collected struct {
+	raw, plain, doubt string
+	possible          bool
 }
 
 // openings counts what may make the parser go one level deeper.
@@ -223,6 +266,22 @@ func keyword(word string) int {
 	default:
 		return 0
 	}
+}
+
+// commented is the text with the backslashes taken from the ends of its lines
+// that have a # in them, if there are such: in a comment they continue no line,
+// which the parser does not know.
+func commented(text string) (cut string, is bool) {
+	if strings.IndexByte(text, '#') < 0 || !strings.Contains(text, "\\\n") {
+		return text, false
+	}
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		if head, ends := strings.CutSuffix(line, "\\\n"); ends && strings.IndexByte(line, '#') >= 0 {
+			lines[i], is = head+"\n", true
+		}
+	}
+	return strings.Join(lines, ""), is
 }
 
 // differs reports whether a POSIX shell might read the text as something else

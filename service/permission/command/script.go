@@ -205,16 +205,16 @@ func (s *script) redirect(n *syntax.Redirect) {
 		if n.Hdoc != nil {
 			text := s.source(n.Hdoc)
 			if !quoted(n.Word) {
-				text = s.document(n.Hdoc)
+				text = s.expanded(n.Hdoc)
 			}
 			if n.Op == syntax.DashHdoc {
 				text = strings.ReplaceAll("\n"+text, "\n\t", "\n")
 			}
-			s.documents = append(s.documents, text)
+			s.document(text)
 		}
 		return
 	case syntax.WordHdoc:
-		s.documents = append(s.documents, s.word(n.Word).text)
+		s.document(s.word(n.Word).text)
 		return
 	}
 	targets := s.words([]*syntax.Word{n.Word})
@@ -244,6 +244,13 @@ func (s *script) redirect(n *syntax.Redirect) {
 		w.Doubt = "writes to a file that is only known when it runs"
 	}
 	s.writes(w)
+}
+
+// document notes a here-document or a here-string.
+func (r *reader) document(text string) {
+	if !slices.Contains(r.documents, text) {
+		r.documents = append(r.documents, text)
+	}
 }
 
 // quoted reports whether any of the word is quoted, so that the here-document

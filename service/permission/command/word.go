@@ -112,9 +112,9 @@ func (s *script) word(w *syntax.Word) word {
 	return result
 }
 
-// document is a here-document that is expanded, with expansions as they were
+// expanded is a here-document that is expanded, with expansions as they were
 // written.
-func (s *script) document(w *syntax.Word) string {
+func (s *script) expanded(w *syntax.Word) string {
 	u := unquoting{script: s, word: &word{}}
 	for _, part := range w.Parts {
 		u.part(part, false, true)

@@ -1,0 +1,127 @@
+package permission
+
+import "encoding/binary"
+
+// A policy of a thousand rules is evaluated for every request, so an engine
+// sorts its rules by the actions of the built-ins once, and keeps beside each
+// the first and last letters of what it matches: most rules are told not to
+// match by them, without being looked at.
+
+// entry is a rule, with the letters that a text begins and ends with if the rule
+// matches it.
+type entry struct {
+	head, headMask, tail, tailMask uint64
+	rule                           *Rule
+}
+
+// indexed is the list with its rules sorted for the actions.
+func (l List) indexed(actions []string) List {
+	l.entries = make(map[string][]entry, len(actions))
+	for _, action := range actions {
+		entries := make([]entry, 0, len(l.Rules))
+		for i := range l.Rules {
+			r := &l.Rules[i]
+			if !r.Action.Match(action) {
+				continue
+			}
+			prefix, suffix := r.Resource.prefix, r.Resource.suffix
+			e := entry{head: head(prefix), headMask: ^uint64(0), tail: tail(suffix), tailMask: ^uint64(0), rule: r}
+			if n := len(prefix); n < 8 {
+				e.headMask = 1<<(8*n) - 1
+			}
+			if n := len(suffix); n < 8 {
+				e.tailMask = ^(1<<(8*(8-n)) - 1)
+			}
+			entries = append(entries, e)
+		}
+		l.entries[action] = entries
+	}
+	return l
+}
+
+// letters are the ends of a text.
+type letters struct{ head, tail uint64 }
+
+func lettersOf(text string) letters { return letters{head(text), tail(text)} }
+
+// may reports whether the entry's rule can match the text with these ends.
+func (e *entry) may(l letters) bool {
+	return (l.head^e.head)&e.headMask|(l.tail^e.tail)&e.tailMask == 0
+}
+
+// head is the first eight bytes of the text, the first of them lowest.
+func head(text string) uint64 {
+	var b [8]byte
+	copy(b[:], text)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// tail is the last eight bytes of the text, the last of them highest.
+func tail(text string) uint64 {
+	var b [8]byte
+	if len(text) > 8 {
+		text = text[len(text)-8:]
+	}
+	copy(b[8-len(text):], text)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// subject is what the rules are to match: one text, or a command in all its
+// spellings.
+type subject struct {
+	// plain is what every rule may match; raw and spellings are texts that a rule
+	// matches only if it asks or denies.
+	plain, raw string
+	spellings  []string
+	// doubtful keeps allows from matching.
+	doubtful bool
+	// only, if it is not nil, says which rules are looked at.
+	only func(*Rule) bool
+}
+
+// matches reports whether the rule speaks of the subject.
+func (s *subject) matches(r *Rule) bool {
+	if s.only != nil && !s.only(r) {
+		return false
+	}
+	if r.Resource.Match(s.plain) {
+		return r.Effect != Allow || !s.doubtful
+	}
+	if r.Effect == Allow {
+		return false
+	}
+	if s.raw != s.plain && r.Resource.Match(s.raw) {
+		return true
+	}
+	for _, text := range s.spellings {
+		if r.Resource.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// last is the last rule of the list that speaks of the subject, or nil.
+func (l *List) last(action, agent string, s *subject) *Rule {
+	entries, sorted := l.entries[action]
+	if !sorted {
+		for i := len(l.Rules) - 1; i >= 0; i-- {
+			r := &l.Rules[i]
+			if (r.Agent == "" || r.Agent == agent) && r.Action.Match(action) && s.matches(r) {
+				return r
+			}
+		}
+		return nil
+	}
+	plain, raw := lettersOf(s.plain), lettersOf(s.raw)
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := &entries[i]
+		if !e.may(plain) && !e.may(raw) && len(s.spellings) == 0 {
+			continue
+		}
+		if r := e.rule; (r.Agent == "" || r.Agent == agent) && s.matches(r) {
+			return r
+		}
+	}
+	return nil
+}
