@@ -83,11 +83,12 @@ func fits(text []byte, limits Limits) bool {
 func plainly(texts []string, limits Limits) bool {
 	size, lines := 0, 0
 	for _, text := range texts {
-		size += len(text) + 1
-		lines += strings.Count(text, "\n") + 1
-	}
-	if size > limits.MaxBytes || lines > limits.MaxLines {
-		return false
+		if size += len(text) + 1; size > limits.MaxBytes {
+			return false
+		}
+		if lines += strings.Count(text, "\n") + 1; lines > limits.MaxLines {
+			return false
+		}
 	}
 	for _, text := range texts {
 		if firstUnprintable(bytesOf(text)) < len(text) {
