@@ -38,7 +38,8 @@ type Request struct {
 	Action    string
 	Resources []string
 	// Save holds the patterns that "always" would save, exactly; empty when the
-	// answer cannot be saved (law 34).
+	// answer cannot be saved (law 34). For a command line it is the line itself, see
+	// [SavePattern].
 	Save []string
 	// Metadata is the tool's own words about the request.
 	Metadata map[string]string
@@ -85,7 +86,8 @@ type Engine struct {
 	approver Approver
 }
 
-// New makes an engine. The policy must not be changed any more. A nil approver
+// New makes an engine. It sorts the policy's rules once; the policy must not be
+// changed any more. A nil approver
 // is [Nobody].
 func New(policy *Policy, approver Approver) *Engine {
 	if approver == nil {

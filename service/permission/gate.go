@@ -149,7 +149,22 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest) error
 	if len(ask.Resources) == 0 {
 		return nil
 	}
+	if ask.Action == service.ActionShell {
+		ask.Save = exactly(ask.Resources)
+	}
 	return g.ask(ctx, ask)
+}
+
+// exactly is what "always" saves for command lines, whatever the tool proposes:
+// the lines and nothing wider (case C09).
+func exactly(lines []string) []string {
+	patterns := make([]string, len(lines))
+	for i, line := range lines {
+		if patterns[i] = SavePattern(line); patterns[i] == "" {
+			return nil
+		}
+	}
+	return patterns
 }
 
 // ask puts the request to the approver. The caller holds the turn.

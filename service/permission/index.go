@@ -1,6 +1,9 @@
 package permission
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A policy of a thousand rules is evaluated for every request, so an engine
 // sorts its rules by the actions of the built-ins once, and keeps beside each
@@ -93,12 +96,7 @@ func (s *subject) matches(r *Rule) bool {
 	if s.raw != s.plain && r.Resource.Match(s.raw) {
 		return true
 	}
-	for _, text := range s.spellings {
-		if r.Resource.Match(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.spellings, r.Resource.Match)
 }
 
 // last is the last rule of the list that speaks of the subject, or nil.

@@ -44,7 +44,7 @@ const (
 
 // Escape is the text of the pattern that matches exactly the given text.
 func Escape(text string) string {
-	if strings.IndexAny(text, `*?\`) < 0 {
+	if !strings.ContainsAny(text, `*?\`) {
 		return text
 	}
 	var b strings.Builder
@@ -61,7 +61,7 @@ func Escape(text string) string {
 // compiled is the text of a pattern with its escapes taken away and its
 // wildcards replaced.
 func compiled(text string) string {
-	if strings.IndexAny(text, `*?\`) < 0 {
+	if !strings.ContainsAny(text, `*?\`) {
 		return text
 	}
 	b := make([]byte, 0, len(text))

@@ -114,9 +114,6 @@ func (j *judging) certain(c *command.Command) {
 	if v.Effect != Deny {
 		v.Doubt = c.Doubt
 	}
-	if c.Doubt != "" && v.Effect < Ask {
-		v = Verdict{Effect: Ask, Doubt: c.Doubt}
-	}
 	v.Command = c.Plain
 	j.answer(v)
 }
@@ -152,8 +149,8 @@ func (j *judging) write(w command.Write, directory string, moves bool) {
 	doubt, file := w.Doubt, w.Path
 	switch {
 	case path.IsAbs(file):
-		inside := false
-		if file, inside = translate("", j.policy.Root, path.Clean(file)); !inside || j.policy.Root == "" {
+		below, inside := translate("", j.policy.Root, path.Clean(file))
+		if file = below; !inside || j.policy.Root == "" {
 			file, doubt = "", "writes to a file outside of the root"
 		}
 	default:

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,25 @@ func TestCaseC09AlwaysSavesTheLine(t *testing.T) {
 	})
 }
 
+// TestCaseC09AlwaysIsTheHosts: for a command line the tool's own patterns are not
+// what is offered. Seen to fail with them passed on.
+func TestCaseC09AlwaysIsTheHosts(t *testing.T) {
+	for line, want := range map[string][]string{
+		"git log && rm -r ./*": {`git log && rm -r ./\*`},
+		"ls \xff":              nil,
+	} {
+		a := granting()
+		wide := request("shell", line)
+		wide.Save = []string{"*"}
+		if err := New(&Policy{}, a).Gate(builtin()).Assert(t.Context(), wide); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.asked[0].Save; !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}
+
 // TestCaseC22NothingIsAllowedByName: without rules every command asks.
 func TestCaseC22NothingIsAllowedByName(t *testing.T) {
 	policy := &Policy{Root: "/r", Defaults: Defaults()}
@@ -163,6 +183,8 @@ func TestLaw38FilesJoin(t *testing.T) {
 		{"an allow that does not count leaves what stood before it", []List{list(deny("shell", "git*"), allow("shell", "git log*"))}, "git log $x", Deny},
 		{"a deny of the whole line", []List{list(allow("shell", "*"), deny("shell", "*&& ls*"))}, "pwd && ls", Deny},
 		{"only wildcards do not deny the whole", []List{list(deny("shell", "*"), allow("shell", "cd *"), allow("shell", "ls"))}, "cd a && ls", Allow},
+		{"a deny of the words as they were written", []List{list(allow("shell", "*"), deny("shell", `make "x*`))}, `true; make   "x y"`, Deny},
+		{"an allow of them does not count", []List{list(allow("shell", `make "x*`))}, `make "x"`, Ask},
 		{"other actions do not matter", []List{list(allow("edit", "*"), deny("read", "*"))}, "ls", Ask},
 	} {
 		if got := (&Policy{Lists: c.lists}).Evaluate("shell", c.line, ""); got.Effect != c.want {

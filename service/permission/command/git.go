@@ -113,8 +113,8 @@ func (e *effects) gitArgument(subcommand string, n int) {
 		}
 	}
 	for _, short := range shortOptions(subcommand) {
-		if strings.HasPrefix(text, short) {
-			runs = strings.TrimPrefix(text, short)
+		if value, is := strings.CutPrefix(text, short); is {
+			runs = value
 			if runs == "" && n+1 < len(words) {
 				runs = words[n+1].text
 			}

@@ -216,24 +216,29 @@ func (e *effects) special(name string) bool {
 
 // env runs what stands behind its options and assignments.
 func (e *effects) env() {
-	words := e.command.words
-	for i := 1; i < len(words); i++ {
-		text := words[i].text
-		if value, is := splitString(text); is && words[i].known() {
-			e.doubtful("splits a text into a command")
-			i++
-			if value == "" && i < len(words) {
-				value = words[i].text
-				i++
-			}
-			e.reads(value+" "+e.command.joined(min(i, len(words))), plainly)
-			return
-		}
-	}
-	e.wrapper(wrapper{
+	w := wrapper{
 		valued: "uCP", flags: "i0v", assigns: true, valuedLong: "unset chdir argv0",
 		flagsLong: "ignore-environment null debug default-signal ignore-signal block-signal list-signal-handling",
-	})
+	}
+	words := e.command.words
+	for i := 1; i < len(words) && words[i].known() && strings.HasPrefix(words[i].text, "-"); i++ {
+		value, is := splitString(words[i].text)
+		if !is {
+			if takes, _ := w.option(words[i].text); takes {
+				i++
+			}
+			continue
+		}
+		e.doubtful("splits a text into a command")
+		i++
+		if value == "" && i < len(words) {
+			value = words[i].text
+			i++
+		}
+		e.reads(value+" "+e.command.joined(min(i, len(words))), plainly)
+		break
+	}
+	e.wrapper(w)
 }
 
 // splitString reports whether the word is env's option -S, and the value that

@@ -38,68 +38,33 @@ func (s *script) words(all []*syntax.Word) []word {
 			words = append(words, whole)
 			continue
 		}
-		if braces(split, 0) > maxBraces {
-			whole.doubt = "has braces that become very many words"
-			words = append(words, whole)
-			continue
-		}
-		for _, one := range expand.Braces(split) {
-			expanded := s.word(one)
-			expanded.raw = whole.raw
-			if expanded.text != "" || expanded.quoted {
-				words = append(words, expanded)
-			}
-		}
+		words = append(words, s.braces(whole, split)...)
 	}
 	return words
 }
 
-// braces bounds how many words a word with braces becomes.
-func braces(w *syntax.Word, depth int) int {
-	if depth > MaxDepth {
-		return maxBraces + 1
-	}
-	product := 1
-	for _, part := range w.Parts {
-		b, is := part.(*syntax.BraceExp)
-		if !is {
-			continue
+// braces are the words that one word with braces becomes.
+func (s *script) braces(whole word, split *syntax.Word) []word {
+	var words []word
+	for one, err := range expand.BracesSeq(nil, split) {
+		if err != nil || len(words) == maxBraces {
+			whole.doubt = "has braces that become very many words"
+			return []word{whole}
 		}
-		sum := 0
-		if b.Sequence {
-			sum = sequence(b)
-		} else {
-			for _, e := range b.Elems {
-				sum = min(sum+braces(e, depth+1), maxBraces+1)
-			}
+		expanded := s.word(one)
+		expanded.raw = whole.raw
+		if expanded.text != "" || expanded.quoted {
+			words = append(words, expanded)
 		}
-		product = min(product*sum, maxBraces+1)
 	}
-	return product
-}
-
-// sequence bounds how many words {from..to} becomes.
-func sequence(b *syntax.BraceExp) int {
-	from, to := b.Elems[0].Lit(), b.Elems[1].Lit()
-	first, err1 := strconv.Atoi(from)
-	last, err2 := strconv.Atoi(to)
-	if err1 != nil || err2 != nil {
-		return 60 // letters
-	}
-	if first > last {
-		first, last = last, first
-	}
-	if n := last - first; n < 0 || n > maxBraces {
-		return maxBraces + 1
-	}
-	return last - first + 1
+	return words
 }
 
 // word takes the quoting off one word.
 func (s *script) word(w *syntax.Word) word {
 	result := word{raw: s.source(w)}
 	if len(w.Parts) == 1 {
-		if lit, is := w.Parts[0].(*syntax.Lit); is && strings.IndexAny(lit.Value, "\\*?[~") < 0 {
+		if lit, is := w.Parts[0].(*syntax.Lit); is && !strings.ContainsAny(lit.Value, "\\*?[~") {
 			result.text, result.bare = lit.Value, lit.Value
 			return result
 		}
@@ -207,7 +172,8 @@ func decode(text string) string {
 		}
 		i++
 		c := text[i]
-		digits, base, most := "", 16, 0
+		var most int
+		digits, base := "", 16
 		switch c {
 		case 'n', 't', 'r', 'a', 'b', 'f', 'v', 'e', 'E':
 			b.WriteByte("\n\t\r\a\b\f\v\x1b\x1b"[strings.IndexByte("ntrabfveE", c)])
@@ -228,7 +194,7 @@ func decode(text string) string {
 		case 'U':
 			most = 8
 		case '0', '1', '2', '3', '4', '5', '6', '7':
-			base, most, digits = 8, 3, ""
+			base, most = 8, 3
 			i--
 		default:
 			b.WriteByte('\\')
