@@ -130,8 +130,9 @@ func (r *run) begin(ctx context.Context) context.Context {
 	work, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.registry.options.Scope.Context(), func() { cancel(errClosing) })
 	deadline := cmp.Or(max(r.request.Deadline, 0), r.registry.options.Deadline)
+	name := r.request.Name
 	r.clock = startClock(deadline, func() {
-		cancel(tool.Errorf(tool.KindDeadline, "%s did not finish within %v", r.call.Tool, deadline))
+		cancel(tool.Errorf(tool.KindDeadline, "%s did not finish within %v", name, deadline))
 	})
 	r.cancel = func(cause error) {
 		stop()

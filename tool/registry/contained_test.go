@@ -241,6 +241,7 @@ func TestLaw21HooksAfterACancelledCall(t *testing.T) {
 			t.Errorf("got %s after %v", got, took)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if last != `"hi"hi<nil>` {
 			t.Errorf("the last hook saw %s", last)
 		}
