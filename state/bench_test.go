@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/toolhost/toolhost/tool"
 )
@@ -65,5 +66,44 @@ func BenchmarkSeen(b *testing.B) {
 		if _, err := s.Seen(b.Context(), "/project", "s", []string{"AGENTS.md"}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkApprovalView is one question of a permission check, among as many approvals
+// as there can be: when nothing changed, when a call was recorded meanwhile, and when
+// an approval was saved meanwhile.
+func BenchmarkApprovalView(b *testing.B) {
+	s := New(Options{Dir: b.TempDir()})
+	defer s.Close()
+	a := Approval{Root: "/p", Plugin: "git", Builtin: true, Action: "run", Patterns: []string{"git *", "ls"}}
+	if _, err := s.SaveApproval(b.Context(), a); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO approvals
+		SELECT NULL, '/p/' || (i % 100), 'git', 1, '', '', 'run', '', CAST(i AS BLOB), '', '', 0, 0 FROM n`, MaxApprovals); err != nil {
+		b.Fatal(err)
+	}
+	for name, change := range map[string]string{
+		"nothing changed":     "",
+		"a call was recorded": "INSERT OR REPLACE INTO seen_instructions VALUES ('', '', '', 1)",
+		"an approval changed": "UPDATE approval_changes SET n = n + 1",
+	} {
+		b.Run(name, func(b *testing.B) {
+			var took time.Duration // stopping the timer would cost more than what is measured
+			for b.Loop() {
+				if change != "" {
+					if _, err := s.db.Exec(change); err != nil {
+						b.Fatal(err)
+					}
+				}
+				began := time.Now()
+				got, err := s.ApprovalView().For(b.Context(), a.Key())
+				took += time.Since(began)
+				if len(got) != 2 || err != nil {
+					b.Fatal(got, err)
+				}
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns/question")
+		})
 	}
 }

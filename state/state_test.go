@@ -47,6 +47,8 @@ func TestMain(m *testing.M) {
 			role = makeCalls
 		case "see":
 			role = seeInstructions
+		case "approve":
+			role = saveApprovals
 		}
 		os.Exit(role(dir))
 	}
@@ -231,7 +233,7 @@ func TestBrokenDatabase(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 100)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "file is not a database (26); move the file away to begin anew (what was trusted has to be trusted again)"},
+		}, "file is not a database (26); move the file away to begin anew (what was trusted and approved has to be once more)"},
 		{"corrupt", func(t *testing.T, path string) {
 			s := New(Options{Dir: filepath.Dir(path)})
 			mustTrust(t, s, record("/p", 1))
@@ -248,7 +250,7 @@ func TestBrokenDatabase(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "database disk image is malformed (11); move the file away to begin anew (what was trusted has to be trusted again)"},
+		}, "database disk image is malformed (11); move the file away to begin anew (what was trusted and approved has to be once more)"},
 		{"a directory", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -263,7 +265,7 @@ func TestBrokenDatabase(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, "schema version 99 is newer than this program, which knows 2: upgrade toolhost"},
+		}, "schema version 99 is newer than this program, which knows 3: upgrade toolhost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -47,23 +47,29 @@ func DefaultDir() (string, error) {
 type Store struct {
 	options Options
 
+	view ApprovalView
+
 	turn chan struct{} // held to open and close; it guards what follows
 	db   *sql.DB       // nil until it is needed
 }
 
 // New makes a store. It touches nothing on disk.
-func New(options Options) *Store { return &Store{options: options, turn: make(chan struct{}, 1)} }
+func New(options Options) *Store {
+	s := &Store{options: options, turn: make(chan struct{}, 1)}
+	s.view = ApprovalView{store: s, turn: make(chan struct{}, 1)}
+	return s
+}
 
 // Close releases the database, if it was ever opened. A store that is used again
 // opens it again.
 func (s *Store) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	if s.db == nil {
-		return nil
+	err := s.view.close()
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
+		s.db = nil
 	}
-	err := s.db.Close()
-	s.db = nil
 	return err
 }
 
@@ -286,6 +292,29 @@ func migrations() []string {
 			PRIMARY KEY (root, session, path)
 		) STRICT, WITHOUT ROWID;
 		CREATE INDEX seen_instructions_at ON seen_instructions (at)`,
+		`CREATE TABLE approvals (
+			id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- of a revoked one is not used again
+			root       TEXT    NOT NULL,
+			plugin     TEXT    NOT NULL,
+			builtin    INTEGER NOT NULL,
+			digest     TEXT    NOT NULL, -- of the plugin; empty for a built-in
+			definition TEXT    NOT NULL, -- its digest, for a dynamic tool; else empty
+			action     TEXT    NOT NULL,
+			tool       TEXT    NOT NULL,
+			patterns   BLOB    NOT NULL, -- with NUL between them
+			by         TEXT    NOT NULL,
+			why        TEXT    NOT NULL,
+			at         INTEGER NOT NULL, -- milliseconds since 1970
+			expires    INTEGER NOT NULL  -- the same, or 0
+		) STRICT;
+		CREATE INDEX approvals_key ON approvals (root, plugin, action);
+		CREATE INDEX approvals_expires ON approvals (expires) WHERE expires <> 0;
+		-- Counts the changes of approvals, for those who look at nothing else.
+		CREATE TABLE approval_changes (n INTEGER NOT NULL) STRICT;
+		INSERT INTO approval_changes VALUES (0);
+		CREATE TRIGGER approvals_insert AFTER INSERT ON approvals BEGIN UPDATE approval_changes SET n = n + 1; END;
+		CREATE TRIGGER approvals_update AFTER UPDATE ON approvals BEGIN UPDATE approval_changes SET n = n + 1; END;
+		CREATE TRIGGER approvals_delete AFTER DELETE ON approvals BEGIN UPDATE approval_changes SET n = n + 1; END`,
 	}
 }
 
@@ -356,7 +385,7 @@ func advice(err error) string {
 	}
 	switch failure.Code() & 0xff { // the rest of the code is detail
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return "; move the file away to begin anew (what was trusted has to be trusted again)"
+		return "; move the file away to begin anew (what was trusted and approved has to be once more)"
 	case sqlite3.SQLITE_FULL:
 		return "; free some space on its disk"
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
