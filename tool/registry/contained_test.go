@@ -347,3 +347,27 @@ func TestLaw14BoundingIsInterrupted(t *testing.T) {
 		t.Errorf("got %.100s, %v after its end", got, took)
 	}
 }
+
+// What the caller does later to the lists in a tool changes nothing (law 4).
+//
+// Seen to fail: with the targets, and with the requests, of the caller.
+func TestLaw04ListsAreCopied(t *testing.T) {
+	var targets [][]string
+	b := newBenchWith(t, func(o *Options) {
+		o.Instructions = func(_ context.Context, _ tool.Gate, _ string, found []string) ([]tool.Instruction, error) {
+			targets = append(targets, found)
+			return nil, nil
+		}
+	})
+	x := says("x")
+	x.Input, x.Targets = json.RawMessage(`{"type":"object","properties":{"a":{},"b":{}}}`), []string{"a"}
+	x.Requests = []tool.PermissionRequest{{Action: "weather/x", Resources: []string{"first"}}}
+	b.register(weather, map[string]tool.Tool{"x": x})
+	x.Targets[0], x.Requests[0].Resources[0] = "b", "other"
+	request := b.request("x", `{"a":"here","b":"there"}`)
+	request.Instructions = true
+	b.callWith(request)
+	if got := fmt.Sprint(targets, b.approver.asked); got != "[[here]] [weather/x first save ]" {
+		t.Errorf("got %s", got)
+	}
+}
