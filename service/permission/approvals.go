@@ -3,6 +3,7 @@ package permission
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,68 +22,78 @@ type ApprovalKey struct {
 
 // An Approval is an answer that lasts: what "always" saved.
 type Approval struct {
+	// ID names it; it is the store's to give.
+	ID int64
 	ApprovalKey
 	// Patterns are those that were shown to who approved, exactly. A resource is
 	// approved when one of them matches it; a command line only by a pattern without
 	// wildcards, since no command is allowed for its beginning (laws 34, 38).
 	Patterns []string
-	// Tool is the canonical id of the tool that asked, for whoever reads the list; the
-	// approval holds for the plugin's other tools as well, unless the key has a
-	// definition.
+	// Tool is the canonical id of the tool that asked, for showing. It says nothing
+	// about what is approved.
 	Tool string
-	// By and Why say who approved and what for; either may be empty.
+	// By and Why say who approved and what for; either may be empty. Why is of at most
+	// [MaxFeedback] bytes.
 	By, Why string
 	// At is when.
 	At time.Time
-	// Expires is when it ceases to hold; zero for never.
+	// Expires is when it ceases to count; zero for never.
 	Expires time.Time
 }
 
-// holds reports whether the approval has not expired.
-func (a *Approval) holds(now time.Time) bool { return a.Expires.IsZero() || now.Before(a.Expires) }
-
-// Approvals keeps what was approved for good. It must be safe for concurrent use.
-type Approvals interface {
-	// Save records an approval, which it must not keep a part of. The approval holds
-	// from when Save has returned nil; an error means that nothing was saved.
-	Save(ctx context.Context, approval Approval) error
-	// Saved gives what is saved under exactly that key and was not revoked; what has
-	// expired may be among it. The caller does not change it. An error means that
-	// nothing is known, so that a person is asked.
-	Saved(ctx context.Context, key ApprovalKey) ([]Approval, error)
+// A SavedPattern is one pattern of a saved approval.
+type SavedPattern struct {
+	// ID is that of the approval.
+	ID      int64
+	Pattern string
 }
 
-// approves is the approval of a resource among those saved for an action, or nil.
-func approves(saved []Approval, action, resource string, now time.Time) *Approval {
-	for i := range saved {
-		if saved[i].holds(now) && slices.ContainsFunc(saved[i].Patterns, func(text string) bool {
-			pattern, err := ParsePattern(text)
-			return err == nil && (action != service.ActionShell || pattern.wild == "") && pattern.Match(resource)
-		}) {
-			return &saved[i]
-		}
-	}
-	return nil
+// matches reports whether the pattern approves a resource of the action.
+func (s SavedPattern) matches(action, resource string) bool {
+	pattern, err := ParsePattern(s.Pattern)
+	return err == nil && (action != service.ActionShell || pattern.wild == "") && pattern.Match(resource)
+}
+
+// Approvals keeps what was approved for good. It knows nothing of what patterns
+// mean. It must be safe for concurrent use.
+type Approvals interface {
+	// Save records an approval, of which it keeps no part that the caller could change.
+	// It counts from when Save has returned nil; an error means that nothing was saved.
+	Save(ctx context.Context, approval Approval) error
+	// Saved gives the patterns that are saved under exactly that key and count now: that
+	// were neither revoked nor have expired. The caller does not change them. An error
+	// means that nothing is known, so that a person is asked.
+	Saved(ctx context.Context, key ApprovalKey) ([]SavedPattern, error)
+}
+
+// approves reports whether one of the patterns that are saved for the action
+// approves the resource.
+func approves(saved []SavedPattern, action, resource string) bool {
+	return slices.ContainsFunc(saved, func(s SavedPattern) bool { return s.matches(action, resource) })
 }
 
 // approvesAll reports whether each of the resources is approved. None are not.
-func approvesAll(saved []Approval, action string, resources []string, now time.Time) bool {
+func approvesAll(saved []SavedPattern, action string, resources []string) bool {
 	return len(resources) > 0 && !slices.ContainsFunc(resources, func(resource string) bool {
-		return approves(saved, action, resource, now) == nil
+		return !approves(saved, action, resource)
 	})
 }
 
+// maxSaved is how many patterns an approval may have.
+const maxSaved = 64
+
 // savable are those of the patterns that can be saved for the action: a pattern
 // that no resource can match, or that an approval would not heed, is not offered.
+// Of more than [maxSaved] none can: what is left out would be a matter of chance.
 func savable(action string, patterns []string) []string {
 	actions, err := ParsePattern(action)
-	if err != nil {
+	if err != nil || len(patterns) > maxSaved {
 		return nil
 	}
 	var can []string
 	for _, text := range patterns {
 		pattern, err := ParseResource(text, actions)
-		if err == nil && (action != service.ActionShell || pattern.wild == "") {
+		if err == nil && (action != service.ActionShell || pattern.wild == "") && strings.IndexByte(text, 0) < 0 {
 			can = append(can, text)
 		}
 	}
@@ -92,62 +103,66 @@ func savable(action string, patterns []string) []string {
 // Memory keeps approvals for as long as the program runs, for programs without a
 // state. The zero value is empty and ready; it must not be copied.
 type Memory struct {
-	mu    sync.Mutex
-	saved map[ApprovalKey][]Approval // under mu; the slices are never changed in place
+	mu    sync.Mutex // guards what follows
+	last  int64      // the newest id
+	saved []Approval // oldest first; their patterns are never changed
 }
 
 var _ Approvals = (*Memory)(nil)
 
-// Save implements [Approvals]; it never fails. What was approved in the same words
-// before is replaced, and what has expired under the key is forgotten.
+// Save implements [Approvals]; it never fails. The same patterns for the same key
+// are saved once: what was saved of them before is replaced. What has expired is
+// forgotten.
 func (m *Memory) Save(_ context.Context, approval Approval) error {
 	approval.Patterns = slices.Clone(approval.Patterns)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kept := []Approval{approval}
-	for _, other := range m.saved[approval.ApprovalKey] {
-		if other.holds(approval.At) && !slices.Equal(other.Patterns, approval.Patterns) {
-			kept = append(kept, other)
-		}
-	}
-	if m.saved == nil {
-		m.saved = make(map[ApprovalKey][]Approval)
-	}
-	m.saved[approval.ApprovalKey] = kept
+	m.forget(func(other Approval) bool {
+		return other.ApprovalKey == approval.ApprovalKey && slices.Equal(other.Patterns, approval.Patterns)
+	})
+	m.last++
+	approval.ID = m.last
+	m.saved = append(m.saved, approval)
 	return nil
 }
 
-// Saved implements [Approvals]; it never fails.
-func (m *Memory) Saved(_ context.Context, key ApprovalKey) ([]Approval, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.saved[key], nil
+// forget forgets what has expired and what which holds for. m.mu is held.
+func (m *Memory) forget(which func(Approval) bool) {
+	now := time.Now()
+	m.saved = slices.DeleteFunc(m.saved, func(a Approval) bool {
+		return !a.Expires.IsZero() && !now.Before(a.Expires) || which(a)
+	})
 }
 
-// All lists what is saved, by the time at which it was.
+// Saved implements [Approvals]; it never fails.
+func (m *Memory) Saved(_ context.Context, key ApprovalKey) ([]SavedPattern, error) {
+	var patterns []SavedPattern
+	for _, approval := range m.All() {
+		if approval.ApprovalKey == key {
+			for _, pattern := range approval.Patterns {
+				patterns = append(patterns, SavedPattern{approval.ID, pattern})
+			}
+		}
+	}
+	return patterns, nil
+}
+
+// All lists what is saved, oldest first. The caller must not change the patterns.
 func (m *Memory) All() []Approval {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []Approval
-	for _, saved := range m.saved {
-		all = append(all, saved...)
-	}
-	slices.SortStableFunc(all, func(a, b Approval) int { return a.At.Compare(b.At) })
-	return all
+	m.forget(func(Approval) bool { return false })
+	return slices.Clone(m.saved)
 }
 
-// Revoke forgets every approval that which holds for, and says how many those were.
-// It must not call back.
-func (m *Memory) Revoke(which func(Approval) bool) int {
+// Revoke forgets the approval with that id, and says whether there was one.
+func (m *Memory) Revoke(id int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	revoked := 0
-	for key, saved := range m.saved {
-		kept := slices.DeleteFunc(slices.Clone(saved), which)
-		revoked += len(saved) - len(kept)
-		if m.saved[key] = kept; len(kept) == 0 {
-			delete(m.saved, key)
-		}
-	}
-	return revoked
+	found := false
+	m.forget(func(a Approval) bool {
+		found = found || a.ID == id
+		return a.ID == id
+	})
+	return found
 }

@@ -166,11 +166,13 @@ func (q *Queue) Ask(ctx context.Context, request Request) (Reply, error) {
 	case <-ctx.Done():
 		q.withdraw(r)
 	}
-	if ctx.Err() != nil {
+	if isOver(ctx) {
 		return Reply{Kind: tool.KindCancelled}, nil
 	}
 	return reply, nil
 }
+
+func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 // admit puts the request into the queue, or gives the reply.
 func (q *Queue) admit(ctx context.Context, request Request) (*asked, Reply) {
@@ -182,10 +184,10 @@ func (q *Queue) admit(ctx context.Context, request Request) (*asked, Reply) {
 	for {
 		saves := q.saved()
 		saved, err := q.approvals.Saved(ctx, r.key)
-		if ctx.Err() != nil {
+		if isOver(ctx) {
 			return nil, Reply{Kind: tool.KindCancelled}
 		}
-		if err == nil && approvesAll(saved, request.Action, request.Resources, time.Now()) {
+		if err == nil && approvesAll(saved, request.Action, request.Resources) {
 			return nil, Reply{Granted: true}
 		}
 		if full, ok := q.enqueue(r, saves); full {

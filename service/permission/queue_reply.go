@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -134,7 +135,7 @@ func (q *Queue) always(ctx context.Context, id string, answer Answer) (released 
 	now := time.Now()
 	approval := Approval{
 		ApprovalKey: r.key, Patterns: slices.Clone(r.request.Save), Tool: r.request.Caller.Tool,
-		By: answer.By, Why: cmp.Or(answer.Feedback, r.request.Why), At: now,
+		By: answer.By, Why: cmp.Or(answer.Feedback, cut(r.request.Why)), At: now,
 	}
 	if answer.Expires > 0 {
 		approval.Expires = now.Add(answer.Expires)
@@ -144,10 +145,21 @@ func (q *Queue) always(ctx context.Context, id string, answer Answer) (released 
 	}
 	saved = true
 	all, err := q.approvals.Saved(ctx, r.key)
-	if err != nil { // what was just saved holds all the same
-		all = []Approval{approval}
+	if err != nil { // what was just saved counts all the same
+		all = nil
+		for _, pattern := range approval.Patterns {
+			all = append(all, SavedPattern{Pattern: pattern})
+		}
 	}
 	return q.release(r, answer, all)
+}
+
+// cut is as much of the text as an approval may say.
+func cut(text string) string {
+	if len(text) <= MaxFeedback {
+		return text
+	}
+	return strings.ToValidUTF8(text[:MaxFeedback], "")
 }
 
 // beginSaving marks the request, so that nothing but a rejection or the end of its
@@ -178,7 +190,7 @@ func (q *Queue) notSaved(r *asked) {
 
 // release settles the request, for which an approval was saved, and those that are
 // approved now.
-func (q *Queue) release(r *asked, answer Answer, saved []Approval) (released []string, err error) {
+func (q *Queue) release(r *asked, answer Answer, saved []SavedPattern) (released []string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.saves++
@@ -192,10 +204,9 @@ func (q *Queue) release(r *asked, answer Answer, saved []Approval) (released []s
 		pending = append(pending, other)
 	}
 	slices.SortFunc(pending, inOrder)
-	now := time.Now()
 	for _, other := range pending {
 		if other.key == r.key && !other.saving && other.over() == nil &&
-			approvesAll(saved, other.request.Action, other.request.Resources, now) {
+			approvesAll(saved, other.request.Action, other.request.Resources) {
 			q.settle(other, Reply{Granted: true, Reason: "by what was approved for request " + r.id})
 			released = append(released, other.id)
 		}
