@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,6 +343,19 @@ func (b *blocking) Save(ctx context.Context, approval Approval) error {
 	return b.Memory.Save(ctx, approval)
 }
 
+// An ending context is over for whoever looks a little before it is done.
+type ending struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (e *ending) Err() error {
+	if e.over.Load() {
+		return context.Canceled
+	}
+	return e.Context.Err()
+}
+
 // TestCaseC16AYesAfterTheCancelComesTooLate. Seen to fail with a Reply that does not
 // look at the call, and with an Ask that does not after it has its reply.
 func TestCaseC16AYesAfterTheCancelComesTooLate(t *testing.T) {
@@ -383,8 +397,10 @@ func TestCaseC16AYesAfterTheCancelComesTooLate(t *testing.T) {
 			store := &blocking{save: make(chan error)}
 			q := NewQueue(QueueOptions{Approvals: store})
 			ctx, cancel := context.WithCancel(t.Context())
-			a.ask(ctx, q, asks("s", "1", "a"))
+			ends, too := &ending{Context: ctx}, &ending{Context: ctx}
+			a.ask(ends, q, asks("s", "1", "a"))
 			a.ask(t.Context(), q, asks("s", "2", "a"))
+			a.ask(too, q, asks("s", "3", "a"))
 			id := shows(t, q, "1")[0]
 			ended := make(chan struct{})
 			go func() {
@@ -395,11 +411,13 @@ func TestCaseC16AYesAfterTheCancelComesTooLate(t *testing.T) {
 				}
 			}()
 			synctest.Wait()
-			cancel()
-			synctest.Wait()
+			ends.over.Store(true)
+			too.over.Store(true)
 			store.save <- nil
 			<-ended
-			a.want(t, map[string]Reply{"1": cancelled["1"], "2": yes})
+			a.want(t, map[string]Reply{"2": yes})
+			cancel()
+			a.want(t, map[string]Reply{"1": cancelled["1"], "2": yes, "3": cancelled["1"]})
 			empty(t, q)
 		})
 	})
@@ -468,10 +486,10 @@ func TestLaw35NotSaved(t *testing.T) {
 		"saved":   {want: map[string]Reply{"1": yes}},
 		"failing": {err: full, shown: []string{"1"}},
 		"saved late": {
-			meanwhile: func(*testing.T, *Queue, string) { time.Sleep(DefaultTimeout) }, want: map[string]Reply{"1": yes},
+			meanwhile: func(*testing.T, *Queue, string) { time.Sleep(DefaultTimeout + 1) }, want: map[string]Reply{"1": yes},
 		},
 		"failing late": {
-			meanwhile: func(*testing.T, *Queue, string) { time.Sleep(DefaultTimeout) },
+			meanwhile: func(*testing.T, *Queue, string) { time.Sleep(DefaultTimeout + 1) },
 			err:       full, want: map[string]Reply{"1": {Kind: tool.KindTimedOut}},
 		},
 		"another yes": {
@@ -517,6 +535,39 @@ func TestLaw35NotSaved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slow is a store that is slow to say what it found.
+type slow struct {
+	Memory
+	found chan struct{} // nil: at once
+}
+
+func (s *slow) Saved(ctx context.Context, key ApprovalKey) ([]SavedPattern, error) {
+	saved, err := s.Memory.Saved(ctx, key)
+	if s.found != nil {
+		<-s.found
+	}
+	return saved, err
+}
+
+// TestCaseC13NotAskedForWhatWasJustSaved: the answer comes after the approvals were
+// looked at and before the request waits. Seen to fail without the second look.
+func TestCaseC13NotAskedForWhatWasJustSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		store := new(slow)
+		q := NewQueue(QueueOptions{Approvals: store})
+		a.ask(t.Context(), q, asks("s", "1", "a"))
+		store.found = make(chan struct{})
+		a.ask(t.Context(), q, asks("s", "2", "a"))
+		looking := store.found
+		store.found = nil
+		reply(t, q, shows(t, q, "1")[0], Answer{Kind: Always})
+		close(looking)
+		a.want(t, map[string]Reply{"1": yes, "2": yes})
+		empty(t, q)
+	})
 }
 
 // TestLaw37Bounded: beyond the bound the answer is no, with its reason, and room is
