@@ -1,10 +1,8 @@
 package state
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,39 +48,16 @@ func TestLaw34ViewSeesOtherProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "toolhost")
 	s := open(t, dir)
 	key := approval("a").Key()
-	said := startSaving(t, dir)
+	host := startSaving(t, dir)
 	for range 40 {
-		name := said()
+		host.ask(1)
+		_, name, whole := host.saved()
+		if !whole {
+			t.Fatal("the host ended")
+		}
 		if got := patternsFor(t, s, key); !slices.Contains(got, name) {
 			t.Fatalf("%s was saved and is not seen among %d", name, len(got))
 		}
-	}
-}
-
-// startSaving starts a process that saves approvals until the test ends, and gives
-// the name of the next one that it saved.
-func startSaving(t *testing.T, dir string) (next func() string) {
-	t.Helper()
-	cmd := childProcess(t, dir, "approve")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	lines := newLines(stdout)
-	return func() string {
-		_, name, ok := strings.Cut(lines(), " ")
-		if !ok {
-			t.Fatal("the process ended")
-		}
-		return name
 	}
 }
 
@@ -205,14 +180,5 @@ func TestViewOfWhatCannotBeWritten(t *testing.T) {
 	mustSave(t, writer, approval("b"))
 	if got := patternsFor(t, s, key); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
-	}
-}
-
-// newLines gives line after line; an empty one at the end.
-func newLines(r io.Reader) func() string {
-	lines := bufio.NewScanner(r)
-	return func() string {
-		lines.Scan()
-		return lines.Text()
 	}
 }

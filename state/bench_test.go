@@ -1,7 +1,9 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +106,29 @@ func BenchmarkApprovalView(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns/question")
+		})
+	}
+}
+
+// BenchmarkAudit is one entry of a call with an input of 1 KiB, alone and beside others.
+func BenchmarkAudit(b *testing.B) {
+	a := NewAudit(AuditOptions{Dir: b.TempDir()})
+	defer a.Close()
+	for name, input := range map[string]string{
+		"no input": "",
+		"1 KiB":    `{"path":"a/b/c.go","content":"` + strings.Repeat("if x := f(y); x != nil { return x }\\n", 28) + `"}`,
+		"1 MiB":    `{"path":"a/b/c.go","content":"` + strings.Repeat("if x := f(y); x != nil { return x }\\n", 28<<10) + `"}`,
+	} {
+		e := AuditEntry{
+			Kind: AuditStart, Root: "/project", Session: "s", Agent: "a", Message: "m", Call: "c", Tool: "files/write", Plugin: "files", Action: "write",
+			Resources: []string{"/project/a/b/c.go"}, Effect: "allow", Rule: "allow write *", Input: json.RawMessage(input),
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := a.Append(e); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

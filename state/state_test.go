@@ -49,6 +49,8 @@ func TestMain(m *testing.M) {
 			role = seeInstructions
 		case "approve":
 			role = saveApprovals
+		case "audit":
+			role = appendAudit
 		}
 		os.Exit(role(dir))
 	}

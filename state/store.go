@@ -232,7 +232,26 @@ func patiently(ctx context.Context, deadline time.Time, try func() error) error 
 // prepareFile makes the directory and the file, for nobody but the user. The
 // files that SQLite puts beside it get the mode of the database.
 func prepareFile(path string) error {
-	dir := filepath.Dir(path)
+	if err := prepareDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm() != 0o600 {
+		return file.Chmod(0o600)
+	}
+	return nil
+}
+
+// prepareDir makes the directory, for nobody but the user.
+func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -242,17 +261,6 @@ func prepareFile(path string) error {
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("directory can be written by others; run: chmod 700 %s", dir)
-	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return err
-	}
-	if info.Mode().Perm() != 0o600 {
-		return file.Chmod(0o600)
 	}
 	return nil
 }
