@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -114,6 +115,9 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 		return err
 	}
 	if _, err := cfg.Location(a.location); err != nil {
+		if a.location == "" {
+			err = fmt.Errorf("%w with -l", err)
+		}
 		return err
 	}
 	h, err := host.Open(ctx, cfg, host.Options{
@@ -135,6 +139,9 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 	if err != nil {
 		if ctx.Err() != nil {
 			return &exitError{exitInterrupted, fmt.Errorf("interrupted")}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return err // the configuration names a root that is not there
 		}
 		return operational(err)
 	}

@@ -59,7 +59,7 @@ func (a *app) printCheck(l *location.Location) error {
 		return err
 	}
 	if failed > 0 {
-		return operational(fmt.Errorf("%d of %d plugins failed", failed, len(plugins)))
+		return operational(fmt.Errorf("%d of %s failed", failed, counted(len(plugins), "plugin")))
 	}
 	return nil
 }

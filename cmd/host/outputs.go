@@ -60,7 +60,12 @@ func (a *app) outputsShowCommand() *cobra.Command {
 included; a terminal gets none. --offset and --limit count bytes.`,
 		Example: `  toolhost outputs show mzxw6ytboi2dqnzzgq3tmnrvgy | less
   toolhost outputs show mzxw6ytboi2dqnzzgq3tmnrvgy --offset 500000 --limit 200`,
-		Args:              cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("show needs one handle; toolhost outputs list has those that there are")
+			}
+			return nil
+		},
 		ValidArgsFunction: a.completeOutputs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.showOutput(cmd.Context(), args[0], int64(offset), int64(limit))
@@ -254,7 +259,7 @@ func (a *app) pruneOutputs(ctx context.Context, handles []string, all bool) erro
 			Removed []string `json:"removed"`
 		}{removed})
 	} else {
-		_, err = fmt.Fprintf(a.stdout, "removed %d outputs\n", len(removed))
+		_, err = fmt.Fprintf(a.stdout, "removed %s\n", counted(len(removed), "output"))
 	}
 	return cmp.Or(problem, err)
 }
@@ -332,3 +337,11 @@ func (c *byteCount) Set(text string) error {
 
 func (c *byteCount) String() string { return "" }
 func (c *byteCount) Type() string   { return "bytes" }
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
