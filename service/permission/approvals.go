@@ -13,11 +13,54 @@ import (
 // An ApprovalKey says whose requests a saved approval is for (law 34). An approval
 // that was saved under one key says nothing about any other.
 type ApprovalKey struct {
-	// Plugin is the plugin's key in config. A built-in is known by it alone.
+	// Root is the Location's root, absolute, clean and without links.
+	Root string
+	// Plugin is the plugin's key in config. A built-in is known by it alone, any other
+	// one by its digest as well.
 	Plugin  string
 	Builtin bool
+	Digest  string
+	// Definition is the digest of a dynamic tool's definition, else empty.
+	Definition string
 	// Action is what is approved.
 	Action string
+}
+
+// key is where approvals of an action of the caller are saved.
+func (c *Caller) key(action string) ApprovalKey {
+	key := ApprovalKey{Root: c.Root, Plugin: c.Plugin, Builtin: c.Builtin, Digest: c.Digest, Definition: c.Definition, Action: action}
+	if c.Builtin {
+		key.Digest = ""
+	}
+	return key
+}
+
+// complete reports whether the key says for whom an approval would be.
+func (k *ApprovalKey) complete() bool {
+	return k.Root != "" && k.Plugin != "" && k.Action != "" && (k.Builtin || k.Digest != "")
+}
+
+// savedApprovals are those of one action of a call, which are looked up when the
+// first resource needs one. The holder of the call's turn owns it.
+type savedApprovals struct {
+	of     *gate
+	action string
+
+	known    bool
+	patterns []SavedPattern
+	err      error
+}
+
+// approve reports whether the resource is approved; it is not when that cannot be
+// told.
+func (s *savedApprovals) approve(ctx context.Context, resource string) bool {
+	if approvals := s.of.engine.approvals; approvals != nil && !s.known {
+		s.known = true
+		if key := s.of.caller.key(s.action); key.complete() {
+			s.patterns, s.err = approvals.Saved(ctx, key)
+		}
+	}
+	return s.err == nil && approves(s.patterns, s.action, resource)
 }
 
 // An Approval is an answer that lasts: what "always" saved.

@@ -38,7 +38,7 @@ func TestCaseC09ExactlyWhatWasShown(t *testing.T) {
 		got := kept.All()
 		want := []Approval{{
 			ID:          1,
-			ApprovalKey: ApprovalKey{Plugin: "process", Builtin: true, Action: "shell"}, Patterns: []string{line}, Tool: "process/run",
+			ApprovalKey: ApprovalKey{Root: "/project", Plugin: "process", Builtin: true, Definition: "f1", Action: "shell"}, Patterns: []string{line}, Tool: "process/run",
 			By: "ann", Why: "once and for all", At: time.Now(), Expires: time.Now().Add(time.Hour),
 		}}
 		if !reflect.DeepEqual(got, want) {
@@ -56,7 +56,10 @@ func TestCaseC09ExactlyWhatWasShown(t *testing.T) {
 		stranger := shell("stranger", line)
 		stranger.Caller.Builtin = false
 		a.ask(ctx, q, read, plugin, stranger)
-		shows(t, q, "other0", "other1", "other2", "other3", "other4", "read", "plugin", "stranger")
+		root, definition := shell("root", line), shell("definition", line)
+		root.Caller.Root, definition.Caller.Definition = "/elsewhere", ""
+		a.ask(ctx, q, root, definition)
+		shows(t, q, "other0", "other1", "other2", "other3", "other4", "read", "plugin", "stranger", "root", "definition")
 		time.Sleep(time.Hour)
 		a.ask(ctx, q, shell("late", line))
 		shows(t, q, "late")

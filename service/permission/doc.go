@@ -22,5 +22,9 @@
 // An [Engine] applies a policy to calls. It makes one gate per call, which
 // answers what the call's tool asserts and what the services ask on their own,
 // and has an [Approver] for the questions that no rule settles. With [Nobody]
-// to ask, the answer is no.
+// to ask, the answer is no. With a [Queue] people answer when they come to it.
+//
+// Before anybody is asked the engine looks at what was approved for good, see
+// [Approvals]: an approval holds the patterns that were shown, for one root,
+// plugin and action (law 34), and turns an ask into an allow, never a deny.
 package permission

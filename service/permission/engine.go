@@ -18,6 +18,12 @@ type Caller struct {
 	// itself, under the built-ins' actions; anybody else is judged by the services
 	// (law 33).
 	Builtin bool
+	// Root, Digest and Definition say for whom an approval is saved, together with
+	// Plugin (law 34): the Location's root, absolute, clean and without links; what a
+	// plugin that is not built in consists of; and, for a tool that is not always the
+	// same for that digest, what it says of itself. Without a root, or the digest of a
+	// plugin that is not built in, nothing is saved or looked up.
+	Root, Digest, Definition string
 	// Preparing says that the call is only being prepared: rules are judged, nobody
 	// is asked, and nothing can be asserted (law 25).
 	Preparing bool
@@ -55,8 +61,11 @@ type Reply struct {
 	// KindCancelled. Anything else counts as KindDeclined. It is not looked at when
 	// the answer is yes.
 	Kind tool.Kind
-	// Reason is the person's feedback, which the model is told; it may be empty.
+	// Reason is the person's feedback, which the model is told when the answer is no;
+	// it may be empty.
 	Reason string
+	// By says who answered; it is empty when no person did, or it is not known.
+	By string
 }
 
 // An Approver answers the questions that no rule settles.
@@ -82,8 +91,9 @@ func (Nobody) Ask(context.Context, Request) (Reply, error) {
 // An Engine applies a policy to the calls of one Location. It holds nothing that
 // must be released and is safe for concurrent use.
 type Engine struct {
-	policy   *Policy
-	approver Approver
+	policy    *Policy
+	approver  Approver
+	approvals Approvals // nil: none
 }
 
 // New makes an engine. It sorts the policy's rules once; the policy must not be
@@ -102,11 +112,21 @@ func New(policy *Policy, approver Approver) *Engine {
 	return &Engine{policy: &sorted, approver: approver}
 }
 
+// WithApprovals returns an engine that also looks at what is saved in approvals
+// before it asks: a resource that would be asked for, and that a pattern saved for
+// the same root, plugin and action matches, is allowed. A deny holds whatever is
+// saved (law 32). Where the approvals cannot be read, a person is asked and told so.
+func (e *Engine) WithApprovals(approvals Approvals) *Engine {
+	with := *e
+	with.approvals = approvals
+	return &with
+}
+
 // Gate makes the gate of one call. It remembers the answers of that call and is
 // dropped with it; see [tool.Gate].
 func (e *Engine) Gate(caller Caller) tool.Gate {
 	if caller.Preparing {
-		e = &Engine{policy: e.policy, approver: Nobody{}}
+		e = &Engine{policy: e.policy, approver: Nobody{}, approvals: e.approvals}
 	}
 	return &gate{engine: e, caller: caller, turn: make(chan struct{}, 1)}
 }

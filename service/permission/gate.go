@@ -42,7 +42,7 @@ func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error
 			}
 			return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: request.Action, Resource: resource, Reason: reason})
 		}
-		return g.settle(ctx, request)
+		return g.settle(ctx, request, request.Action == service.ActionShell)
 	})
 }
 
@@ -71,7 +71,7 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 			return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: action, Reason: "the request names no resource"})
 		}
 		if !g.caller.Builtin {
-			return g.settle(ctx, tool.PermissionRequest{Action: action, Resources: resources})
+			return g.settle(ctx, tool.PermissionRequest{Action: action, Resources: resources}, true)
 		}
 		for _, resource := range resources {
 			if v := g.configured(action, resource); v.Effect == Deny {
@@ -130,16 +130,18 @@ func (g *gate) inTurn(ctx context.Context, answer func() error) error {
 }
 
 // settle judges every resource, refuses if one is denied, and asks about those
-// that need it. The caller holds the turn.
-func (g *gate) settle(ctx context.Context, request tool.PermissionRequest) error {
+// that need it and are not approved already; exact says that "always" would save
+// them as they are, whatever the tool proposes. The caller holds the turn.
+func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact bool) error {
 	ask := Request{Caller: g.caller, Action: request.Action, Save: request.Save, Metadata: request.Metadata}
+	saved := savedApprovals{of: g, action: request.Action}
 	for _, resource := range request.Resources {
 		resource, _ = canonical(request.Action, resource)
 		v := g.evaluate(request, resource)
 		switch {
 		case v.Effect == Deny:
 			return g.refuse(denial(request.Action, resource, v))
-		case v.Effect == Ask && !g.granted[question{request.Action, resource}]:
+		case v.Effect == Ask && !g.granted[question{request.Action, resource}] && !saved.approve(ctx, resource):
 			if len(ask.Resources) == 0 {
 				ask.Why = v.ground()
 			}
@@ -149,18 +151,21 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest) error
 	if len(ask.Resources) == 0 {
 		return nil
 	}
-	if ask.Action == service.ActionShell {
+	if exact {
 		ask.Save = exactly(ask.Resources)
+	}
+	if saved.err != nil {
+		ask.Why += "; what was approved before cannot be read: " + saved.err.Error()
 	}
 	return g.ask(ctx, ask)
 }
 
-// exactly is what "always" saves for command lines, whatever the tool proposes:
-// the lines and nothing wider (case C09).
-func exactly(lines []string) []string {
-	patterns := make([]string, len(lines))
-	for i, line := range lines {
-		if patterns[i] = SavePattern(line); patterns[i] == "" {
+// exactly is what "always" saves for command lines, and for what a service asks by
+// itself: the resources and nothing wider (case C09).
+func exactly(resources []string) []string {
+	patterns := make([]string, len(resources))
+	for i, resource := range resources {
+		if patterns[i] = SavePattern(resource); patterns[i] == "" {
 			return nil
 		}
 	}

@@ -177,17 +177,17 @@ func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 // admit puts the request into the queue, or gives the reply.
 func (q *Queue) admit(ctx context.Context, request Request) (*asked, Reply) {
 	request = clone(request)
-	request.Save = savable(request.Action, request.Save)
-	r := &asked{
-		request: request, key: request.key(), identity: request.identity(), over: ctx.Err, reply: make(chan Reply, 1),
+	r := &asked{key: request.Caller.key(request.Action), over: ctx.Err, reply: make(chan Reply, 1)}
+	if request.Save = savable(request.Action, request.Save); !r.key.complete() {
+		request.Save = nil // an approval could not say whose it is
 	}
+	r.request, r.identity = request, request.identity()
 	for {
-		saves := q.saved()
-		saved, err := q.approvals.Saved(ctx, r.key)
+		saves, approved := q.saved(), q.approved(ctx, r)
 		if isOver(ctx) {
 			return nil, Reply{Kind: tool.KindCancelled}
 		}
-		if err == nil && approvesAll(saved, request.Action, request.Resources) {
+		if approved {
 			return nil, Reply{Granted: true}
 		}
 		if full, ok := q.enqueue(r, saves); full {
@@ -196,6 +196,15 @@ func (q *Queue) admit(ctx context.Context, request Request) (*asked, Reply) {
 			return r, Reply{}
 		}
 	}
+}
+
+// approved reports whether all that the request is about is approved already.
+func (q *Queue) approved(ctx context.Context, r *asked) bool {
+	if !r.key.complete() {
+		return false
+	}
+	saved, err := q.approvals.Saved(ctx, r.key)
+	return err == nil && approvesAll(saved, r.request.Action, r.request.Resources)
 }
 
 func (q *Queue) saved() uint64 {
@@ -272,11 +281,6 @@ func (q *Queue) refresh(identity [sha256.Size]byte) {
 	}
 }
 
-// key is where approvals of the request are saved.
-func (r *Request) key() ApprovalKey {
-	return ApprovalKey{Plugin: r.Caller.Plugin, Builtin: r.Caller.Builtin, Action: r.Action}
-}
-
 // identity is equal for requests that are identical to a person: all that is shown
 // takes part, but not the message and the call.
 func (r *Request) identity() (sum [sha256.Size]byte) {
@@ -285,6 +289,7 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 	// Quoting keeps the fields apart, whatever is in them; maps are printed in order.
 	fmt.Fprintf(h, "%q %q %t %q %t %q %d %t %q", c.Identity.Session, c.Identity.Agent, c.Identity.HostMade,
 		c.Plugin, c.Builtin, c.Tool, c.Effects, c.Irreversible, c.Review)
+	fmt.Fprintf(h, "%q %q %q", c.Root, c.Digest, c.Definition)
 	fmt.Fprintf(h, "%q %q %q %q %q", r.Action, r.Resources, r.Save, r.Metadata, r.Why)
 	h.Sum(sum[:0])
 	return sum

@@ -17,9 +17,15 @@ import (
 
 // asks is a request of the weather plugin.
 func asks(session, call string, resources ...string) Request {
-	c := outsider()
+	c := located(outsider())
 	c.Identity.Session, c.Identity.Call = session, call
 	return Request{Caller: c, Action: "weather/forecast", Resources: resources, Save: resources, Why: "no rule speaks of it"}
+}
+
+// located is the caller as a Location knows it.
+func located(c Caller) Caller {
+	c.Root, c.Digest, c.Definition = "/project", "d1", "f1"
+	return c
 }
 
 // answers are the replies of requests that were asked in goroutines of a bubble.
@@ -55,7 +61,8 @@ func (a *answers) want(t *testing.T, want map[string]Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for call, reply := range want {
-		if got, ok := a.got[call]; !ok || got.Granted != reply.Granted || got.Kind != reply.Kind || !strings.Contains(got.Reason, reply.Reason) {
+		if got, ok := a.got[call]; !ok || got.Granted != reply.Granted || got.Kind != reply.Kind || !strings.Contains(got.Reason, reply.Reason) ||
+			reply.By != "" && got.By != reply.By {
 			t.Errorf("%s has the reply %+v (%t), want %+v", call, got, ok, reply)
 		}
 	}
@@ -118,15 +125,19 @@ func TestLaw35Replies(t *testing.T) {
 		released int
 		saved    int
 	}{
-		"once":   {Answer{Kind: Once}, map[string]Reply{"1": yes}, []string{"2", "3", "4", "5"}, 0, 0},
+		"once":   {Answer{Kind: Once, By: "ann"}, map[string]Reply{"1": {Granted: true, By: "ann"}}, []string{"2", "3", "4", "5"}, 0, 0},
 		"reject": {Answer{Kind: Reject}, map[string]Reply{"1": declined}, []string{"2", "3", "4", "5"}, 0, 0},
 		"reject with feedback": {
-			Answer{Kind: Reject, Feedback: "use b"}, map[string]Reply{"1": {Kind: tool.KindDeclined, Reason: "use b"}},
+			Answer{Kind: Reject, Feedback: "use b", By: "ann"},
+			map[string]Reply{"1": {Kind: tool.KindDeclined, Reason: "use b", By: "ann"}},
 			[]string{"2", "3", "4", "5"}, 0, 0,
 		},
 		"always": {
 			Answer{Kind: Always, By: "ann"},
-			map[string]Reply{"1": yes, "2": {Granted: true, Reason: "what was approved"}, "4": {Granted: true, Reason: "what was approved"}},
+			map[string]Reply{
+				"1": {Granted: true, By: "ann"}, "2": {Granted: true, Reason: "what was approved", By: "ann"},
+				"4": {Granted: true, Reason: "what was approved", By: "ann"},
+			},
 			[]string{"3", "5"}, 2, 1,
 		},
 	}
@@ -190,7 +201,7 @@ func TestLaw35RejectSession(t *testing.T) {
 		if got := q.RejectSession("s", "stop", "ann"); got != 3 {
 			t.Errorf("rejected %d, want 3", got)
 		}
-		stop := Reply{Kind: tool.KindDeclined, Reason: "stop"}
+		stop := Reply{Kind: tool.KindDeclined, Reason: "stop", By: "ann"}
 		a.want(t, map[string]Reply{"1": stop, "2": stop, "3": stop})
 		shows(t, q, "4")
 		cancel()
@@ -276,6 +287,9 @@ func TestCaseC13OnlyIdenticalRequestsWait(t *testing.T) {
 	change := map[string]func(*Request){
 		"session":      func(r *Request) { r.Caller.Identity.Session = "other" },
 		"agent":        func(r *Request) { r.Caller.Identity.Agent = "other" },
+		"root":         func(r *Request) { r.Caller.Root = "/other" },
+		"digest":       func(r *Request) { r.Caller.Digest = "other" },
+		"definition":   func(r *Request) { r.Caller.Definition = "other" },
 		"plugin":       func(r *Request) { r.Caller.Plugin = "other" },
 		"builtin":      func(r *Request) { r.Caller.Builtin = true },
 		"tool":         func(r *Request) { r.Caller.Tool = "weather/other" },
@@ -670,8 +684,10 @@ func TestQueueRefusesAnswers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		unsavable := asks("s", "1", "a")
 		unsavable.Save = nil
-		a.ask(ctx, q, unsavable, asks("s", "2", "b"), asks("s", "3", "b"))
-		ids := shows(t, q, "1", "2")
+		unknown := asks("s", "4", "a") // of a plugin without a digest
+		unknown.Caller.Digest = ""
+		a.ask(ctx, q, unsavable, asks("s", "2", "b"), asks("s", "3", "b"), unknown)
+		ids := shows(t, q, "1", "2", "4")
 		q.mu.Lock()
 		hidden := q.lines[q.requests[ids[1]].identity][1].id
 		q.mu.Unlock()
@@ -686,6 +702,7 @@ func TestQueueRefusesAnswers(t *testing.T) {
 			"not shown":       {hidden, Answer{Kind: Once}, ErrNotPending.Error()},
 			"always unshown":  {hidden, Answer{Kind: Always}, ErrNotPending.Error()},
 			"nothing to save": {ids[0], Answer{Kind: Always}, ErrNotSavable.Error()},
+			"nobody's":        {ids[2], Answer{Kind: Always}, ErrNotSavable.Error()},
 			"in the past":     {ids[1], Answer{Kind: Always, Expires: -time.Hour}, "the approval would have expired 1h0m0s ago: give a time to come"},
 			"once expires":    {ids[1], Answer{Kind: Once, Expires: time.Hour}, "answer once saves nothing that could expire"},
 			"long feedback": {
