@@ -93,7 +93,8 @@ func TestViewIsSafeAtOnce(t *testing.T) {
 }
 
 // TestViewOfABrokenDatabase is an error, also for what it knew before, and never an
-// empty answer.
+// empty answer; and one that takes its place is read. Seen to fail without the look
+// at which file it is.
 func TestViewOfABrokenDatabase(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "toolhost")
 	s := open(t, dir)
@@ -124,6 +125,20 @@ func TestViewOfABrokenDatabase(t *testing.T) {
 	mustSave(t, open(t, dir), approval("anew"))
 	if got := patternsFor(t, s, key); !slices.Equal(got, []string{"anew"}) {
 		t.Errorf("another database in its place: got %q", got)
+	}
+
+	elsewhere := filepath.Join(t.TempDir(), "toolhost")
+	writer = New(Options{Dir: elsewhere})
+	mustSave(t, writer, approval("brought"))
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// What is left of the old one's log would not be its own.
+	if err := errors.Join(os.Rename(filepath.Join(elsewhere, fileName), path), os.Remove(path+"-wal"), os.Remove(path+"-shm")); err != nil {
+		t.Fatal(err)
+	}
+	if got := patternsFor(t, s, key); !slices.Equal(got, []string{"brought"}) {
+		t.Errorf("put over it: got %q", got)
 	}
 }
 

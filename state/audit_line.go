@@ -115,7 +115,7 @@ func quoteJSON(text string) json.RawMessage {
 // What is not UTF-8 becomes the replacement character.
 func escapeControls(line []byte) []byte {
 	body := bytes.TrimSuffix(line, []byte("\n"))
-	if !slices.ContainsFunc(body, func(c byte) bool { return c < ' ' || c > '~' }) || !bytes.ContainsFunc(body, isUnsafe) {
+	if !bytes.ContainsFunc(body, isUnsafe) {
 		return line
 	}
 	var b strings.Builder
@@ -134,5 +134,8 @@ func escapeControls(line []byte) []byte {
 }
 
 func isUnsafe(r rune) bool {
+	if r <= '~' {
+		return r < ' '
+	}
 	return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -1,7 +1,8 @@
 // Package state keeps what outlives a host, in one SQLite database of the
 // user's: the record of which config files the user trusts (law 40), of the calls
-// that were started (law 15), and of the instructions that a session has been
-// given (law 30).
+// that were started (law 15), of the instructions that a session has been given
+// (law 30), and of what a person approved for good (law 34). Beside it is the audit
+// log, in files of its own.
 //
 // A [Store] opens its database when it is first needed and not before, since most
 // runs never need it. Several processes may use the same database at the same
@@ -22,4 +23,21 @@
 // and not a failure of the machine: waiting for the disk twice in each call would
 // cost more than the call. What the machine loses are the last records, never the
 // database.
+//
+// # Saved approvals
+//
+// An [Approval] holds exactly the patterns that were shown. It is on the disk when
+// [Store.SaveApproval] returns. A permission check asks an [ApprovalView], which
+// remembers what it read and asks SQLite each time whether anything was committed
+// since (PRAGMA data_version): that takes microseconds, and sees what any process
+// wrote. Since every recorded call is a commit too, triggers count the changes of
+// approvals by themselves.
+//
+// # The audit log
+//
+// An [Audit] appends lines of JSON, one write each, under the lock (flock) of the file
+// that is appended to. Who finds the file full renames it under the same lock, so
+// who waited for the lock sees that the file has lost its name and opens the next
+// one. What is secret is replaced before a line is made. An [AuditReader] takes no
+// lock, and skips what is no entry: the last line of a process that was killed, say.
 package state
