@@ -146,9 +146,6 @@ func (r *run) begin(ctx context.Context) context.Context {
 
 // over releases what the call held.
 func (r *run) over() {
-	if r.gate != nil {
-		r.gate.over.Store(true)
-	}
 	r.clock.stop()
 	r.cancel(nil)
 	if r.bounding != nil {

@@ -371,3 +371,20 @@ func TestLaw04ListsAreCopied(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// A tool that hears of the end of its call and asks all the same asks nobody, also
+// before the call has returned (law 12).
+//
+// Seen to fail: with a gate that is over when its call has returned.
+func TestLaw12NothingIsAskedForACancelledCall(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.register(builtin, map[string]tool.Tool{"x": executes(func(work context.Context, call tool.Call) (tool.Result, error) {
+		cancel()
+		<-work.Done()
+		return tool.Result{}, call.Gate.Assert(context.WithoutCancel(work), tool.PermissionRequest{Action: "edit", Resources: []string{"a"}})
+	})})
+	if got := inWords(b.Capture().Call(ctx, b.request("x", ""))); !strings.Contains(got, "interrupted") || len(b.approver.asked) > 0 {
+		t.Errorf("got %s, asked %v", got, b.approver.asked)
+	}
+}

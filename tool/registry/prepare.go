@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolhost/toolhost/tool"
@@ -26,7 +25,7 @@ func (r *run) prepare(work context.Context) error {
 			Effects: e.definition.Effects, Irreversible: e.definition.Irreversible, Requests: e.requests,
 			Targets: e.inputTargets(r.call.Input),
 		}
-		r.makeGate()
+		r.makeGate(work)
 		return nil
 	}
 	answers := r.registry.options.Gate(r.caller(true))
@@ -49,7 +48,7 @@ func (r *run) prepare(work context.Context) error {
 		r.discard(work)
 		return err
 	}
-	r.makeGate()
+	r.makeGate(work)
 	return nil
 }
 
@@ -88,33 +87,44 @@ func (r *Registry) contradicted(c tool.Contradiction) {
 func (r *run) effects() tool.Effects { return r.preparation.Effects }
 
 // makeGate makes the gate of the execution, which knows what the call may do.
-func (r *run) makeGate() { r.gate = &gate{Gate: r.registry.options.Gate(r.caller(false))} }
+func (r *run) makeGate(work context.Context) {
+	r.gate = &gate{Gate: r.registry.options.Gate(r.caller(false)), over: work.Done()}
+}
 
-// A gate answers for as long as its call lasts, so that a tool of this process which
-// outlives its call asks nobody for one that is over.
+// A gate answers for as long as the work of its call lasts: nobody is asked for a call
+// that is over, by a tool that outlives it or has not yet heard of its end.
 type gate struct {
 	tool.Gate
-	over atomic.Bool
+	over <-chan struct{}
+}
+
+func (g *gate) isOver() bool {
+	select {
+	case <-g.over:
+		return true
+	default:
+		return false
+	}
 }
 
 var errOver = errors.New("the call is over: nothing is permitted any more")
 
 func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error {
-	if g.over.Load() {
+	if g.isOver() {
 		return errOver
 	}
 	return g.Gate.Assert(ctx, request)
 }
 
 func (g *gate) Permit(ctx context.Context, action string, resources ...string) error {
-	if g.over.Load() {
+	if g.isOver() {
 		return errOver
 	}
 	return g.Gate.Permit(ctx, action, resources...)
 }
 
 func (g *gate) Allows(action, resource string) bool {
-	return !g.over.Load() && g.Gate.Allows(action, resource)
+	return !g.isOver() && g.Gate.Allows(action, resource)
 }
 
 func (r *run) caller(preparing bool) Caller {
