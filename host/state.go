@@ -29,7 +29,7 @@ func (h *Host) useState(store *state.Store) error {
 	if err != nil {
 		return err
 	}
-	h.options.Outputs, h.options.Calls = outputs, store.OpenCalls()
+	h.options.Outputs, h.options.Calls, h.options.Approvals = outputs, store.OpenCalls(), Approvals(store)
 	if err := h.life.Defer("journal of calls", func(context.Context) error { return h.options.Calls.Close() }); err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	Builtins map[string][]string
 	// Approver answers what no rule does. Nil means that there is nobody to ask.
 	Approver permission.Approver
+	// Approvals are those that were saved; nil is none.
+	Approvals permission.Approvals
 	// Outputs is the directory below which whole outputs are kept.
 	Outputs string
 	// State, if it is not nil, remembers which instructions a session was given, and
@@ -95,7 +97,7 @@ func (l *Location) open(ctx context.Context) (err error) {
 	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {
 		return err
 	}
-	l.engine = permission.New(l.config.Policy, permission.Bounded(l.options.Approver, l.life))
+	l.engine = permission.New(l.config.Policy, permission.Bounded(l.options.Approver, l.life)).WithApprovals(l.options.Approvals)
 	keeper, err := l.keeper()
 	if err != nil {
 		return err
@@ -122,6 +124,7 @@ func (l *Location) open(ctx context.Context) (err error) {
 func (l *Location) gate(caller registry.Caller) tool.Gate {
 	return l.engine.Gate(permission.Caller{
 		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin, Preparing: caller.Preparing,
+		Root: l.files.Path(), Digest: caller.Digest,
 		Effects: caller.Effects, Irreversible: caller.Irreversible, Review: caller.Review, Asking: caller.Asking,
 	})
 }
@@ -159,9 +162,13 @@ func (l *Location) Register(name string, tools map[string]tool.Tool) (*registry.
 	if name == hostOwner || slices.ContainsFunc(l.config.Plugins, func(p config.Plugin) bool { return p.Name == name }) {
 		return nil, registry.Report{}, fmt.Errorf("location %s: the name %q belongs to a plugin: register the program's tools under another", l.config.Name, name)
 	}
-	registration, report := l.registry.Register(registry.Owner{Name: name, Application: true}, tools)
+	registration, report := l.registry.Register(registry.Owner{Name: name, Application: true, Digest: programDigest}, tools)
 	return registration, report, nil
 }
+
+// programDigest stands for the embedding program itself: what was approved for one
+// of its tools is approved whichever version of it runs.
+const programDigest = "program"
 
 // Refusals are the tools of a plugin, or of the embedding program under a name, that
 // cannot be called now, each with its reason.

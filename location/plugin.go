@@ -76,6 +76,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		// While it is being activated a plugin is judged as while it prepares a call.
 		Activation: l.engine.Gate(permission.Caller{
 			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin, Preparing: true,
+			Root: l.files.Path(), Digest: owner.Digest,
 		}),
 		Register: func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
 			return l.register(owner, tools)

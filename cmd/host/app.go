@@ -36,6 +36,8 @@ type app struct {
 	location string
 	json     bool
 	timeout  time.Duration
+	approve  approval
+	calls    bool // the command calls tools, so that somebody may have to be asked
 	logLevel string
 }
 
@@ -83,7 +85,7 @@ the current directory is served with the built-in filesystem tools, which read.`
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
 	root.SetVersionTemplate("toolhost {{.Version}}\n")
-	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.outputsCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 
@@ -120,7 +122,12 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 		}
 		return err
 	}
+	by, err := a.approver()
+	if err != nil {
+		return err
+	}
 	h, err := host.Open(ctx, cfg, host.Options{
+		Approver: by.Approver,
 		Launcher: sandbox.Launcher{Path: self, Args: []string{launchCommand}},
 		Builtins: builtinCommands(),
 		State:    a.state,
@@ -145,7 +152,7 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 		}
 		return operational(err)
 	}
-	return f(ctx, l)
+	return withApprover(ctx, by, func(ctx context.Context) error { return f(ctx, l) })
 }
 
 // withCapture is withLocation for what calls tools: it also says which plugins do

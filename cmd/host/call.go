@@ -39,6 +39,10 @@ session that spans several commands has one name: --session. --context also show
 the project's instructions (AGENTS.md) near what the call was about, each once per
 session.
 
+What no rule decides is asked for: on the terminal, where there is one, with the
+exact pattern that "always" would save (toolhost approvals has what was saved).
+--approve deny asks nobody; --approve all allows it all, but for what a rule denies.
+
 Exit status: 0 the tool answered, 1 the tool says that it failed, 2 usage or
 configuration, 3 rejected (unknown tool, invalid input, denied), 4 something
 broke, 130 interrupted.`,
@@ -53,12 +57,15 @@ broke, 130 interrupted.`,
 			if err != nil {
 				return err
 			}
+			a.calls = true
 			return a.withCapture(cmd.Context(), func(ctx context.Context, capture *registry.Capture) error {
 				return a.call(ctx, capture, args[0], input, flags)
 			})
 		},
 	}
 	flags.register(command)
+	command.Flags().Var(&a.approve, "approve", "who answers what no rule does: ask, deny or all (default ask where there is a terminal)")
+	_ = command.RegisterFlagCompletionFunc("approve", cobra.FixedCompletions([]string{approveAsk, approveDeny, approveAll}, cobra.ShellCompDirectiveNoFileComp))
 	command.Flags().BoolVar(&flags.context, "context", false, "show the project's instructions near what the call is about")
 	return command
 }

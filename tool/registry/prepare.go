@@ -130,7 +130,8 @@ func (g *gate) Allows(action, resource string) bool {
 func (r *run) caller(preparing bool) Caller {
 	owner := r.entry.registration.owner
 	c := Caller{
-		Identity: r.call.Identity, Tool: r.call.Tool, Plugin: owner.Name, Builtin: owner.Builtin, Preparing: preparing,
+		Identity: r.call.Identity, Tool: r.call.Tool, Plugin: owner.Name, Builtin: owner.Builtin, Digest: owner.Digest,
+		Preparing: preparing,
 	}
 	if !preparing {
 		c.Effects, c.Irreversible, c.Asking = r.effects(), r.preparation.Irreversible, r.asking

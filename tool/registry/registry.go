@@ -76,9 +76,11 @@ type Caller struct {
 	Identity tool.Identity
 	// Tool is the canonical id of the tool that is called.
 	Tool string
-	// Plugin is the name of its owner, Builtin whether that ships with the host.
+	// Plugin is the name of its owner, Builtin whether that ships with the host, and
+	// Digest what stands for it ([Owner.Digest]).
 	Plugin  string
 	Builtin bool
+	Digest  string
 	// Preparing is true for the gate of a tool that prepares the call: it answers
 	// from rules alone and asks nobody (law 25).
 	Preparing bool

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhost/toolhost/state"
+)
+
+func (a *app) approvalsCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "approvals",
+		Short: "Show and revoke what was approved for good",
+		Long: `Show and revoke what was approved with "always", in every project. An approval
+holds for exactly the patterns that were shown, in one project, for one plugin as
+it was then, until it is revoked. A rule that denies is stronger.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	command.AddCommand(a.approvalsSavedCommand(), a.approvalsRevokeCommand())
+	return command
+}
+
+func (a *app) approvalsSavedCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "saved",
+		Short:             "List the saved approvals",
+		Example:           `  toolhost approvals saved --json`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			saved, err := a.state.Approvals(cmd.Context(), state.ApprovalFilter{})
+			if err != nil {
+				return operational(err)
+			}
+			return a.printApprovals(saved)
+		},
+	}
+}
+
+func (a *app) printApprovals(saved []state.Approval) error {
+	if a.json {
+		return a.printJSON(append([]state.Approval{}, saved...))
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tAPPROVED\tEXPIRES\tACTION\tON\tPLUGIN\tBY\tROOT")
+	for _, s := range saved {
+		expires := "-"
+		if !s.Expires.IsZero() {
+			expires = s.Expires.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.At.Local().Format(time.DateTime), expires,
+			cell(s.Action), cell(strings.Join(s.Patterns, ", ")), cell(s.Plugin), orDash(s.By), cell(s.Root))
+	}
+	return table.Flush()
+}
+
+func (a *app) approvalsRevokeCommand() *cobra.Command {
+	var all bool
+	command := &cobra.Command{
+		Use:   "revoke [ID...]",
+		Short: "Revoke saved approvals, by id or all",
+		Example: `  toolhost approvals revoke 3
+  toolhost approvals revoke --all`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return errors.New("give the ids to revoke, or --all; toolhost approvals saved has them")
+			}
+			return a.revokeApprovals(cmd, args)
+		},
+	}
+	command.Flags().BoolVar(&all, "all", false, "revoke all saved approvals, of every project")
+	return command
+}
+
+func (a *app) revokeApprovals(cmd *cobra.Command, args []string) error {
+	revoked, err := 0, error(nil)
+	if len(args) == 0 {
+		if revoked, err = a.state.RevokeApprovals(cmd.Context(), state.ApprovalFilter{}); err != nil {
+			return operational(err)
+		}
+	}
+	for _, arg := range args {
+		id, bad := strconv.ParseInt(arg, 10, 64)
+		found := false
+		if bad == nil {
+			if found, bad = a.state.RevokeApproval(cmd.Context(), id); bad != nil {
+				return operational(bad)
+			}
+		}
+		if !found {
+			err = errors.Join(err, fmt.Errorf("there is no approval %q; toolhost approvals saved has those that there are", arg))
+			continue
+		}
+		revoked++
+	}
+	if a.json {
+		return errors.Join(err, a.printJSON(map[string]int{"revoked": revoked}))
+	}
+	_, printed := fmt.Fprintf(a.stdout, "revoked %s\n", counted(revoked, "approval"))
+	return errors.Join(err, printed)
+}
