@@ -51,10 +51,10 @@ func TestLaw34ApprovedForGood(t *testing.T) {
 			}
 		}
 	}
-	with := func(do func(*host.Host)) {
+	with := func(approver permission.Approver, do func(*host.Host)) {
 		t.Helper()
 		o := options()
-		o.State, o.Approver = store, queue
+		o.State, o.Approver = store, approver
 		h, err := host.Open(context.Background(), cfg, o)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestLaw34ApprovedForGood(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	with(func(h *host.Host) {
+	with(queue, func(h *host.Host) {
 		if asked, status := ask(h, "a", permission.Once); !asked || status != tool.Completed {
 			t.Errorf("the first call: asked %v, %s", asked, status)
 		}
@@ -78,7 +78,12 @@ func TestLaw34ApprovedForGood(t *testing.T) {
 			t.Errorf("after an always: asked %v, %s", asked, status)
 		}
 	})
-	with(func(h *host.Host) {
+	with(nil, func(h *host.Host) {
+		if asked, status := ask(h, "a", permission.Reject); asked || status != tool.Completed {
+			t.Errorf("with nobody to ask: asked %v, %s", asked, status)
+		}
+	})
+	with(queue, func(h *host.Host) {
 		if asked, status := ask(h, "a", permission.Reject); asked || status != tool.Completed {
 			t.Errorf("in the next host: asked %v, %s", asked, status)
 		}
