@@ -95,7 +95,7 @@ func ask(ctx context.Context, queue *permission.Queue, in terminal, out io.Write
 	for {
 		for pending := queue.Pending(); len(pending) > 0; pending = queue.Pending() {
 			if err := askOne(ctx, queue, pending[0], lines, out); err != nil {
-				return nil //nolint:nilerr // nobody can be asked any more: what is pending ends with its call
+				return nil // nobody can be asked any more: what is pending ends with its call
 			}
 		}
 		select {
