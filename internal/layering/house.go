@@ -78,6 +78,10 @@ func toolhost() house {
 				why: "lifetimes know nothing else",
 			},
 			{
+				packages: []string{"internal/program"}, only: []string{}, std: true,
+				why: "it counts, and knows nothing else",
+			},
+			{
 				packages: []string{"tool"}, never: []string{"os/exec", "net/http"},
 				why: "the tool contract is plain values; it knows neither processes nor connections",
 			},
@@ -230,7 +234,7 @@ func transport() []string {
 // hostSide is all that runs in the host only.
 func hostSide() []string {
 	return []string{
-		"state", "sandbox", "tool/schema", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
+		"internal/program", "state", "sandbox", "tool/schema", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
 		"plugin/broker", "plugin/client", "config", "instructions", "location", "host", "mcpserver", "control",
 	}
 }

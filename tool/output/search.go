@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/toolhost/toolhost/internal/program"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -24,9 +25,6 @@ const (
 	// searchBuffer is how much of an output is looked at in memory.
 	searchBuffer = 256 << 10
 
-	// maxInstructions is how large the program of a pattern may be. Plain text of
-	// maxPattern bytes fits.
-	maxInstructions = 10_000
 	// stepsUnasked is how many steps matching may take, at most, until ctx is
 	// looked at: some ten milliseconds. A step is an instruction at a rune.
 	stepsUnasked = 1 << 19
@@ -126,10 +124,10 @@ func compile(text string) (*pattern, error) {
 	if err != nil {
 		return nil, notRE2(err)
 	}
-	p := &pattern{size: programSize(tree)}
-	if p.size > maxInstructions {
+	p := &pattern{size: program.Size(tree)}
+	if p.size > program.MaxSize {
 		return nil, &tool.Failure{Message: fmt.Sprintf("the pattern is too large: it makes %d instructions, and at most %d are allowed; "+
-			"shorten its repetitions, such as {0,999}", p.size, maxInstructions)}
+			"shorten its repetitions, such as {0,999}", p.size, program.MaxSize)}
 	}
 	if p.re, err = regexp.Compile(text); err != nil {
 		return nil, notRE2(err)
@@ -139,46 +137,18 @@ func compile(text string) (*pattern, error) {
 		return nil, notRE2(err)
 	}
 	p.size += 8 // of rest
-	program, err := syntax.Compile(tree.Simplify())
+	compiled, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, notRE2(err)
 	}
 	// That of regexp.Regexp forgets an anchor.
-	literal, whole := program.Prefix()
+	literal, whole := compiled.Prefix()
 	p.literal, p.whole = []byte(literal), whole && literal != ""
 	return p, nil
 }
 
 func notRE2(err error) error {
 	return &tool.Failure{Message: fmt.Sprintf("the pattern is no regular expression of RE2 syntax: %v", err)}
-}
-
-// programSize is at least how many instructions an expression is compiled to. It
-// is counted before that is done, for a short pattern makes millions.
-func programSize(re *syntax.Regexp) int { return 2 + instructions(re) } // the beginning and the match
-
-func instructions(re *syntax.Regexp) int {
-	sum := 0
-	for _, sub := range re.Sub {
-		sum += instructions(sub)
-	}
-	switch re.Op {
-	case syntax.OpLiteral:
-		return max(1, len(re.Rune))
-	case syntax.OpConcat:
-		return max(1, sum)
-	case syntax.OpAlternate:
-		return sum + len(re.Sub)
-	case syntax.OpRepeat:
-		if re.Max < 0 {
-			return max(1, re.Min)*sum + 2
-		}
-		return max(1, re.Max*sum+re.Max-re.Min)
-	}
-	if len(re.Sub) == 0 {
-		return 1
-	}
-	return sum + 2 // a group, a star; for others it is one too many
 }
 
 // withoutGroups takes the groups out of an expression, in place: what they capture

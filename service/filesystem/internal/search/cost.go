@@ -3,14 +3,10 @@ package search
 import (
 	"context"
 	"io"
-	"regexp/syntax"
 	"unicode/utf8"
 )
 
 const (
-	// maxInstructions is how large the program of a pattern may be. Plain text of
-	// service.MaxPattern bytes fits.
-	maxInstructions = 10_000
 	// stepsUnasked is how many steps matching may take, at most, until ctx is
 	// looked at: some ten milliseconds. A step is an instruction at a rune.
 	stepsUnasked = 1 << 19
@@ -19,36 +15,6 @@ const (
 	// lineSteps is what looking at a line costs beside matching it.
 	lineSteps = stepsUnasked / 512
 )
-
-// programSize is at least how many instructions an expression is compiled to. It
-// is counted before that is done, for a short pattern makes millions.
-func programSize(re *syntax.Regexp) int {
-	return 2 + instructions(re) // the beginning and the match
-}
-
-func instructions(re *syntax.Regexp) int {
-	sum := 0
-	for _, sub := range re.Sub {
-		sum += instructions(sub)
-	}
-	switch re.Op {
-	case syntax.OpLiteral:
-		return max(1, len(re.Rune))
-	case syntax.OpConcat:
-		return max(1, sum)
-	case syntax.OpAlternate:
-		return sum + len(re.Sub)
-	case syntax.OpRepeat:
-		if re.Max < 0 {
-			return max(1, re.Min)*sum + 2
-		}
-		return max(1, re.Max*sum+re.Max-re.Min)
-	}
-	if len(re.Sub) == 0 {
-		return 1
-	}
-	return sum + 2 // a group, a star; for others it is one too many
-}
 
 // steps is what matching a line may cost.
 func (m *Matcher) steps(line []byte) int { return m.size * len(line) }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/toolhost/toolhost/internal/program"
 	"github.com/toolhost/toolhost/service"
 )
 
@@ -69,9 +70,9 @@ func Compile(pattern string, literal, ignoreCase bool) (*Matcher, error) {
 	if hasLineBreak(tree) {
 		return nil, errLineBreak()
 	}
-	size := programSize(tree)
-	if size > maxInstructions {
-		return nil, bad("pattern is too large: it makes %d instructions, and at most %d are allowed; shorten its repetitions, such as {0,999}", size, maxInstructions)
+	size := program.Size(tree)
+	if size > program.MaxSize {
+		return nil, bad("pattern is too large: it makes %d instructions, and at most %d are allowed; shorten its repetitions, such as {0,999}", size, program.MaxSize)
 	}
 	if ignoreCase {
 		expression = "(?i)" + expression
