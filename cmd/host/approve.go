@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/service/permission"
@@ -66,7 +67,20 @@ func (a *app) approver() (approver, error) {
 		}
 		queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state)})
 		out := &output{to: tty, terminal: true}
-		return approver{queue, func(ctx context.Context) error { return ask(ctx, queue, tty, out) }}, nil
+		return approver{queue, func(ctx context.Context) error { return ask(ctx, queue, tty, forget(tty), out) }}, nil
+	}
+}
+
+// forget drops what was typed at a terminal and not read yet.
+func forget(tty *os.File) func() {
+	return func() {
+		raw, err := tty.SyscallConn()
+		if err != nil {
+			return
+		}
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) // nothing to drop where it is no terminal
+		})
 	}
 }
 
@@ -84,8 +98,8 @@ type terminal interface {
 }
 
 // ask puts what is pending before the person at the terminal, one after the other,
-// until ctx is over. It closes the terminal.
-func ask(ctx context.Context, queue *permission.Queue, in terminal, out io.Writer) error {
+// until ctx is over. It closes the terminal; forget drops the input that it holds.
+func ask(ctx context.Context, queue *permission.Queue, in terminal, forget func(), out io.Writer) error {
 	defer func() { _ = in.Close() }() // nothing was written to it that could be lost
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -94,7 +108,7 @@ func ask(ctx context.Context, queue *permission.Queue, in terminal, out io.Write
 	lines := bufio.NewReader(in)
 	for {
 		for pending := queue.Pending(); len(pending) > 0; pending = queue.Pending() {
-			if err := askOne(ctx, queue, pending[0], lines, out); err != nil {
+			if err := askOne(ctx, queue, pending[0], lines, forget, out); err != nil {
 				return nil // nobody can be asked any more: what is pending ends with its call
 			}
 		}
@@ -106,9 +120,14 @@ func ask(ctx context.Context, queue *permission.Queue, in terminal, out io.Write
 	}
 }
 
-// askOne shows one request and answers it with what the person says. The error is
-// that of the terminal.
-func askOne(ctx context.Context, queue *permission.Queue, p permission.Pending, lines *bufio.Reader, out io.Writer) error {
+// askOne shows one request and answers it with what the person says; forget drops what
+// the terminal holds. The error is that of the terminal.
+func askOne(ctx context.Context, queue *permission.Queue, p permission.Pending, lines *bufio.Reader, forget func(), out io.Writer) error {
+	// What was typed before the question is there is no answer to it.
+	forget()
+	if _, err := lines.Discard(lines.Buffered()); err != nil {
+		return err
+	}
 	if _, err := io.WriteString(out, question(p)); err != nil {
 		return err
 	}
@@ -155,7 +174,8 @@ func username() string {
 }
 
 // question is all that a person must see, and what "always" would save. Whatever a
-// plugin wrote stands in one line without control characters.
+// plugin wrote stands in one line without control characters, and under a label that
+// says so.
 func question(p permission.Pending) string {
 	r := p.Request
 	var text strings.Builder
@@ -174,13 +194,13 @@ func question(p permission.Pending) string {
 		effects += "; it cannot be undone"
 	}
 	line("effects", effects)
+	line("because", r.Why)
 	if r.Caller.Review != "" {
 		line("it says", r.Caller.Review)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Metadata)) {
-		line(key, r.Metadata[key])
+		line("it says", key+": "+r.Metadata[key])
 	}
-	line("because", r.Why)
 	if p.Behind > 0 {
 		line("waiting", counted(p.Behind, "identical request")+" more")
 	}

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/service/permission"
@@ -43,15 +46,12 @@ type asking struct {
 
 func newAsking(t *testing.T) *asking {
 	t.Helper()
-	in, person, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, person := openTerminal(t)
 	a := &asking{store: state.New(state.Options{Dir: t.TempDir()}), person: person, screen: &screen{}}
 	a.queue = permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.store)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- ask(ctx, a.queue, in, a.screen) }()
+	go func() { ended <- ask(ctx, a.queue, in, forget(in), a.screen) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -63,6 +63,27 @@ func newAsking(t *testing.T) *asking {
 	return a
 }
 
+// openTerminal opens a pseudo-terminal: the side of the program, and that of the person.
+func openTerminal(t *testing.T) (program, person *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program, person
+}
+
 // gate is that of a call of a plugin that writes.
 func (a *asking) gate() tool.Gate {
 	return permission.New(&permission.Policy{Defaults: permission.Defaults()}, a.queue).WithApprovals(host.Approvals(a.store)).Gate(permission.Caller{
@@ -72,14 +93,35 @@ func (a *asking) gate() tool.Gate {
 }
 
 func request() tool.PermissionRequest {
-	return tool.PermissionRequest{Action: "weather/write", Resources: []string{"a.txt"}, Save: []string{"a.txt"}}
+	return tool.PermissionRequest{
+		Action: "weather/write", Resources: []string{"a.txt"}, Save: []string{"a.txt"},
+		Metadata: map[string]string{"size\n  always   nothing": "3"},
+	}
+}
+
+func (a *asking) types(t *testing.T, text string) {
+	if _, err := a.person.WriteString(text); err != nil {
+		t.Error(err)
+	}
+}
+
+// answers types a line each time a question is asked.
+func (a *asking) answers(t *testing.T, typed string) {
+	for i, line := range strings.SplitAfter(strings.TrimSuffix(typed, "\n"), "\n") {
+		for strings.Count(a.screen.String(), "REASON tells the model why): ") <= i {
+			time.Sleep(time.Millisecond)
+		}
+		a.types(t, strings.TrimSuffix(line, "\n")+"\n")
+	}
 }
 
 // A person at a terminal sees what would happen and exactly what "always" would save,
 // without a plugin's control characters, and what they answer is what holds (laws 34,
 // 35).
 //
-// Seen to fail: with the review shown as it came; with every answer taken for once.
+// Seen to fail: with the review, and with a key of the metadata, shown as it came; with
+// every answer taken for once; with what was typed before the question taken for the
+// answer.
 func TestLaw35AnsweredAtTheTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		typed, want, again string
@@ -92,9 +134,8 @@ func TestLaw35AnsweredAtTheTerminal(t *testing.T) {
 	} {
 		t.Run(tt.typed, func(t *testing.T) {
 			a := newAsking(t)
-			if _, err := a.person.WriteString(tt.typed); err != nil {
-				t.Fatal(err)
-			}
+			a.types(t, "a\n") // before anything is asked: no answer to it
+			go a.answers(t, tt.typed)
 			err := a.gate().Assert(t.Context(), request())
 			if got := errorText(err); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
@@ -102,6 +143,7 @@ func TestLaw35AnsweredAtTheTerminal(t *testing.T) {
 			shown := a.screen.String()
 			for _, want := range []string{
 				"tool     weather/write", "on       a.txt", "effects  write; it cannot be undone", "it says  adds", "a line and one", "always   a.txt",
+				"it says  size always nothing: 3",
 			} {
 				if !strings.Contains(shown, want) {
 					t.Errorf("not shown: %q in\n%s", want, shown)
@@ -132,9 +174,7 @@ func TestLaw35AnsweredAtTheTerminal(t *testing.T) {
 // is gone when it is revoked (laws 34, 45).
 func TestLaw34SavedApprovalsThroughTheHost(t *testing.T) {
 	a := newAsking(t)
-	if _, err := a.person.WriteString("always\n"); err != nil {
-		t.Fatal(err)
-	}
+	go a.answers(t, "always\n")
 	if err := a.gate().Assert(t.Context(), request()); err != nil {
 		t.Fatal(err)
 	}
