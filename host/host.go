@@ -42,9 +42,9 @@ type Options struct {
 	// and the answer is no.
 	Approver permission.Approver
 	// State is what outlives the host: it has the saved approvals (see [Approvals]),
-	// remembers which instructions a session was given, records the calls that may do more than read, and has the kept outputs
-	// beside its database (laws 15, 18, 30, 45). It stays the caller's, who closes it
-	// after the host. Nil keeps outputs as long as the host is open, and records
+	// remembers which instructions a session was given, records the calls that may do
+	// more than read, and has the kept outputs beside its database (laws 15, 18, 30, 34,
+	// 45). It stays the caller's, who closes it after the host. Nil keeps outputs as long as the host is open, and records
 	// nothing.
 	State *state.Store
 	// Hooks are functions around every call (law 21).

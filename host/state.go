@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"path/filepath"
 
@@ -43,12 +42,7 @@ func (h *Host) useState(store *state.Store) error {
 // removeExpired removes outputs that are over their time, those of projects that
 // nobody opens any more included.
 func (h *Host) removeExpired(ctx context.Context, dir string) {
-	stores, err := output.Stores(dir, h.options.Log)
-	for _, store := range stores {
-		_, problem := store.RemoveExpired(ctx)
-		err = errors.Join(err, problem)
-	}
-	if err != nil && ctx.Err() == nil {
+	if err := output.SweepStores(ctx, dir, h.options.Log); err != nil && ctx.Err() == nil {
 		h.options.Log.Warn("old outputs were not removed", slog.Any("error", err))
 	}
 }

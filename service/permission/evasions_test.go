@@ -13,7 +13,7 @@ import (
 
 // gitOnly lets git run, stops rm, and asks about the rest.
 func gitOnly() *Policy {
-	return &Policy{Root: "/work/root", Lists: []List{list(ask("shell", "*"), allow("shell", "git*"), deny("shell", "rm*"))}, Defaults: Defaults()}
+	return &Policy{Root: "/project/root", Lists: []List{list(ask("shell", "*"), allow("shell", "git*"), deny("shell", "rm*"))}, Defaults: Defaults()}
 }
 
 // TestLaw38CommandsAreJudgedWhole tries to get rm past git's allow. What is

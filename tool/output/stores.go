@@ -50,6 +50,35 @@ func (s *Store) RemoveExpired(ctx context.Context) (removed []string, err error)
 	return s.removeEach(ctx, handles)
 }
 
+const (
+	// sweepEvery is how often everything below a directory is looked at.
+	sweepEvery = time.Hour
+	// swept is the file whose time says when that was done last.
+	swept = ".swept"
+)
+
+// SweepStores does [Store.RemoveExpired] for every store below base, but not within an
+// hour of the last time, whoever did it: each output has to be opened for it. ctx
+// bounds it.
+func SweepStores(ctx context.Context, base string, log *slog.Logger) error {
+	mark := filepath.Join(base, swept)
+	if info, err := os.Stat(mark); err == nil && time.Since(info.ModTime()) < sweepEvery {
+		return nil
+	}
+	stores, err := Stores(base, log)
+	if err != nil || len(stores) == 0 {
+		return err
+	}
+	for _, store := range stores {
+		_, problem := store.RemoveExpired(ctx)
+		err = errors.Join(err, problem)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o600)
+}
+
 // RemoveAll removes every output, also one that cannot be read, and what writers
 // left behind that are gone, and gives the handles. ctx and errors are those of
 // RemoveExpired.

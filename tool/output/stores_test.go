@@ -2,6 +2,7 @@ package output
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -44,5 +45,41 @@ func TestLaw45ExpiredByTheirOwnKeeper(t *testing.T) {
 	})
 	if stores, err := Stores(filepath.Join(base, "nothing"), nil); err != nil || len(stores) > 0 {
 		t.Errorf("of nothing: %v, %v", stores, err)
+	}
+}
+
+// Everything is looked at once an hour, by whoever comes first.
+//
+// Seen to fail: without the look at the mark.
+func TestSweepStoresOnceAnHour(t *testing.T) {
+	base := t.TempDir()
+	keep := func() string {
+		s := NewStore(StoreOptions{Dir: filepath.Join(base, "a"), Retention: time.Nanosecond})
+		return s.path(put(t, s, []byte("old")).Handle)
+	}
+	gone := func(path string) bool { _, err := os.Stat(path); return os.IsNotExist(err) }
+	sweep := func() {
+		t.Helper()
+		if err := SweepStores(t.Context(), base, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := keep()
+	if sweep(); !gone(first) {
+		t.Error("the first sweep left it")
+	}
+	second := keep()
+	if sweep(); gone(second) {
+		t.Error("a second sweep within the hour")
+	}
+	hour := time.Now().Add(-sweepEvery - time.Minute)
+	if err := os.Chtimes(filepath.Join(base, swept), hour, hour); err != nil {
+		t.Fatal(err)
+	}
+	if sweep(); !gone(second) {
+		t.Error("no sweep after an hour")
+	}
+	if err := SweepStores(t.Context(), filepath.Join(base, "nothing"), nil); err != nil {
+		t.Errorf("of nothing: %v", err)
 	}
 }
