@@ -49,7 +49,8 @@ broke, 130 interrupted.`,
 		Example: `  toolhost call grep '{"pattern": "func main", "include": "*.go"}'
   toolhost call read '{"path": "README.md", "limit": 20}'
   echo '{"path": "."}' | toolhost call list - --json
-  toolhost call read '{"path": "cmd/main.go"}' --session review-7 --context`,
+  toolhost call read '{"path": "cmd/main.go"}' --session review-7 --context
+  toolhost call read '{"path": ".env"}' --approve ask`,
 		Args:              callArgs,
 		ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
