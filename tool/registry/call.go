@@ -52,9 +52,9 @@ func closing() error {
 // Call runs one call to its end. ctx is the caller's interest in it: when it is
 // over the executor is cancelled and the error is a [*tool.Interruption]; that
 // takes at most [StopGrace], and what the journal takes to record it (law 14). The
-// only other error is a [*tool.Suspension], for a request that asks for it. Everything else, panics of
-// the tool included, is a settlement, and Settlement.Ran says whether the executor
-// had begun.
+// only other error is a [*tool.Suspension], for a request that asks for it.
+// Everything else, panics of the tool included, is a settlement, and Settlement.Ran
+// says whether the executor had begun.
 //
 // The detail of an operational error is in Settlement.Error.Cause. It is for the
 // operator: whoever shows the settlement logs it, the registry does not.
