@@ -13,6 +13,8 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +127,24 @@ func (h *Host) Locations() []string {
 		names = append(names, l.Name)
 	}
 	return names
+}
+
+// Active are the Locations that are active now, sorted by name. It activates none.
+func (h *Host) Active() []*location.Location {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var active []*location.Location
+	for _, a := range h.locations {
+		select {
+		case <-a.done:
+			if a.location != nil && !a.location.Closed() {
+				active = append(active, a.location)
+			}
+		default:
+		}
+	}
+	slices.SortFunc(active, func(a, b *location.Location) int { return strings.Compare(a.Name(), b.Name()) })
+	return active
 }
 
 // Location gives a Location by its name, and activates it if it is not active. An

@@ -51,16 +51,23 @@ type savedApprovals struct {
 	err      error
 }
 
-// approve reports whether the resource is approved; it is not when that cannot be
-// told.
-func (s *savedApprovals) approve(ctx context.Context, resource string) bool {
+// approve reports whether the resource, whose extent is given, is approved; it is not
+// when that cannot be told.
+func (s *savedApprovals) approve(ctx context.Context, resource, extent string) bool {
 	if approvals := s.of.engine.approvals; approvals != nil && !s.known {
 		s.known = true
 		if key := s.of.caller.key(s.action); key.complete() {
 			s.patterns, s.err = approvals.Saved(ctx, key)
 		}
 	}
-	return s.err == nil && approves(s.patterns, s.action, resource)
+	if s.err != nil {
+		return false
+	}
+	i := slices.IndexFunc(s.patterns, func(saved SavedPattern) bool { return saved.matches(s.action, extent) })
+	if i >= 0 {
+		s.of.approved(s.action, resource, s.patterns[i])
+	}
+	return i >= 0
 }
 
 // An Approval is an answer that lasts: what "always" saved.
@@ -109,16 +116,12 @@ type Approvals interface {
 	Saved(ctx context.Context, key ApprovalKey) ([]SavedPattern, error)
 }
 
-// approves reports whether one of the patterns that are saved for the action
-// approves the resource.
-func approves(saved []SavedPattern, action, resource string) bool {
-	return slices.ContainsFunc(saved, func(s SavedPattern) bool { return s.matches(action, resource) })
-}
-
-// approvesAll reports whether each of the resources is approved. None are not.
-func approvesAll(saved []SavedPattern, action string, resources []string) bool {
-	return len(resources) > 0 && !slices.ContainsFunc(resources, func(resource string) bool {
-		return !approves(saved, action, resource)
+// approvesAll reports whether each of the resources of the request is approved. None
+// are not.
+func approvesAll(saved []SavedPattern, r *Request) bool {
+	return len(r.Resources) > 0 && !slices.ContainsFunc(r.Resources, func(resource string) bool {
+		extent := extent(r.Action, resource, r.Metadata)
+		return !slices.ContainsFunc(saved, func(s SavedPattern) bool { return s.matches(r.Action, extent) })
 	})
 }
 

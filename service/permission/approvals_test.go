@@ -113,7 +113,7 @@ func TestLaw34Approves(t *testing.T) {
 		for _, pattern := range test.saved {
 			saved = append(saved, SavedPattern{Pattern: pattern})
 		}
-		if got := approvesAll(saved, test.action, test.resources); got != test.want {
+		if got := approvesAll(saved, &Request{Action: test.action, Resources: test.resources}); got != test.want {
 			t.Errorf("%s of %q by %q: got %t, want %t", test.action, test.resources, test.saved, got, test.want)
 		}
 	}

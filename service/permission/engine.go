@@ -2,6 +2,7 @@ package permission
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/toolhost/toolhost/tool"
 )
@@ -32,6 +33,9 @@ type Caller struct {
 	Effects      tool.Effects
 	Irreversible bool
 	Review       string
+	// Input is what the tool was called with, as it was validated. It must not be
+	// changed, and may be nil.
+	Input json.RawMessage
 	// Asking, if it is not nil, is called before an approver is asked, and answered
 	// when that has returned.
 	Asking func(tool.PermissionRequest) (answered func())
@@ -40,6 +44,9 @@ type Caller struct {
 // A Request is what an approver is asked: one action on some resources, none of
 // which is denied and all of which need an answer.
 type Request struct {
+	// ID is made by the engine, for each request another one; what a caller says names
+	// no request (case C15).
+	ID        string
 	Caller    Caller
 	Action    string
 	Resources []string
@@ -66,6 +73,9 @@ type Reply struct {
 	Reason string
 	// By says who answered; it is empty when no person did, or it is not known.
 	By string
+	// Answer is how a person answered; it is empty when no person did, or it is not
+	// known.
+	Answer AnswerKind
 }
 
 // An Approver answers the questions that no rule settles.
@@ -94,6 +104,7 @@ type Engine struct {
 	policy    *Policy
 	approver  Approver
 	approvals Approvals // nil: none
+	recorder  Recorder  // nil: none
 }
 
 // New makes an engine. It sorts the policy's rules once; the policy must not be
@@ -126,7 +137,7 @@ func (e *Engine) WithApprovals(approvals Approvals) *Engine {
 // dropped with it; see [tool.Gate].
 func (e *Engine) Gate(caller Caller) tool.Gate {
 	if caller.Preparing {
-		e = &Engine{policy: e.policy, approver: Nobody{}, approvals: e.approvals}
+		e = &Engine{policy: e.policy, approver: Nobody{}, approvals: e.approvals, recorder: e.recorder}
 	}
 	return &gate{engine: e, caller: caller, turn: make(chan struct{}, 1)}
 }

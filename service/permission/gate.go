@@ -2,6 +2,7 @@ package permission
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,6 +41,7 @@ func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error
 			if len(request.Resources) > 0 {
 				resource = request.Resources[0]
 			}
+			g.denied(request.Action, resource, Verdict{Effect: Deny, Doubt: reason})
 			return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: request.Action, Resource: resource, Reason: reason})
 		}
 		return g.settle(ctx, request, request.Action == service.ActionShell)
@@ -75,7 +77,7 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 		}
 		for _, resource := range resources {
 			if v := g.configured(action, resource); v.Effect == Deny {
-				return g.refuse(denial(action, resource, v))
+				return g.deny(action, resource, v)
 			}
 		}
 		return nil
@@ -140,8 +142,8 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 		v := g.evaluate(request, resource)
 		switch {
 		case v.Effect == Deny:
-			return g.refuse(denial(request.Action, resource, v))
-		case v.Effect == Ask && !g.granted[question{request.Action, resource}] && !saved.approve(ctx, resource):
+			return g.deny(request.Action, resource, v)
+		case v.Effect == Ask && !g.granted[question{request.Action, resource}] && !saved.approve(ctx, resource, extent(request.Action, resource, request.Metadata)):
 			if len(ask.Resources) == 0 {
 				ask.Why = v.ground()
 			}
@@ -152,7 +154,7 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 		return nil
 	}
 	if exact {
-		ask.Save = exactly(ask.Resources)
+		ask.Save = exactly(request.Action, ask.Resources, request.Metadata)
 	}
 	if saved.err != nil {
 		ask.Why += "; what was approved before cannot be read: " + saved.err.Error()
@@ -162,10 +164,10 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 
 // exactly is what "always" saves for command lines, and for what a service asks by
 // itself: the resources and nothing wider (case C09).
-func exactly(resources []string) []string {
+func exactly(action string, resources []string, metadata map[string]string) []string {
 	patterns := make([]string, len(resources))
 	for i, resource := range resources {
-		if patterns[i] = SavePattern(resource); patterns[i] == "" {
+		if patterns[i] = SavePattern(extent(action, resource, metadata)); patterns[i] == "" {
 			return nil
 		}
 	}
@@ -174,21 +176,24 @@ func exactly(resources []string) []string {
 
 // ask puts the request to the approver. The caller holds the turn.
 func (g *gate) ask(ctx context.Context, request Request) error {
+	request.ID = rand.Text()[:idLength]
+	g.asked(request)
 	reply, err := g.putToApprover(ctx, request)
 	if ctx.Err() != nil { // a yes that comes with the cancelling comes too late (case C16)
+		g.answered(request, Reply{Kind: tool.KindCancelled})
 		return context.Cause(ctx)
 	}
-	refusal := tool.Refusal{Kind: reply.Kind, Action: request.Action, Resource: request.Resources[0], Reason: reply.Reason}
 	switch {
 	case err != nil:
-		refusal.Kind, refusal.Reason = tool.KindNobodyToAsk, "the question could not be asked: "+err.Error()
-		return g.refuse(refusal)
-	case !reply.Granted:
-		switch reply.Kind {
-		case tool.KindTimedOut, tool.KindNobodyToAsk, tool.KindCancelled:
-		default:
-			refusal.Kind = tool.KindDeclined
-		}
+		reply = Reply{Kind: tool.KindNobodyToAsk, Reason: "the question could not be asked: " + err.Error()}
+	case reply.Granted:
+		reply.Kind = ""
+	case reply.Kind != tool.KindTimedOut && reply.Kind != tool.KindNobodyToAsk && reply.Kind != tool.KindCancelled:
+		reply.Kind = tool.KindDeclined
+	}
+	g.answered(request, reply)
+	if !reply.Granted {
+		refusal := tool.Refusal{Kind: reply.Kind, Action: request.Action, Resource: request.Resources[0], Reason: reply.Reason}
 		if refusal.Reason == "" && refusal.Kind != tool.KindDeclined {
 			refusal.Reason = request.Why
 		}
@@ -222,7 +227,8 @@ func (g *gate) refuse(refusal tool.Refusal) error {
 	return &refusal
 }
 
-// denial is the refusal that a deny leads to.
-func denial(action, resource string, v Verdict) tool.Refusal {
-	return tool.Refusal{Kind: tool.KindDenied, Action: action, Resource: resource, Reason: v.ground()}
+// deny refuses what a rule denies.
+func (g *gate) deny(action, resource string, v Verdict) error {
+	g.denied(action, resource, v)
+	return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: action, Resource: resource, Reason: v.ground()})
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -95,8 +96,7 @@ func NewQueue(options QueueOptions) *Queue {
 
 // A Pending is a request as a person sees it.
 type Pending struct {
-	// ID is made by the queue, and never again; ids of callers name nothing here
-	// (case C15).
+	// ID is that of the request, or one that the queue made for it.
 	ID string
 	// Asked is when it was asked, Expires when it times out.
 	Asked, Expires time.Time
@@ -204,7 +204,7 @@ func (q *Queue) approved(ctx context.Context, r *asked) bool {
 		return false
 	}
 	saved, err := q.approvals.Saved(ctx, r.key)
-	return err == nil && approvesAll(saved, r.request.Action, r.request.Resources)
+	return err == nil && approvesAll(saved, &r.request)
 }
 
 func (q *Queue) saved() uint64 {
@@ -224,9 +224,11 @@ func (q *Queue) enqueue(r *asked, saves uint64) (full, ok bool) {
 	case len(q.requests) >= MaxPending:
 		return true, false
 	}
+	r.id = r.request.ID
 	for r.id == "" || q.requests[r.id] != nil {
 		r.id = rand.Text()[:idLength]
 	}
+	r.request.ID = r.id
 	q.order++
 	r.order, r.at = q.order, time.Now()
 	r.expires = r.at.Add(q.timeout)
@@ -289,7 +291,7 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 	// Quoting keeps the fields apart, whatever is in them; maps are printed in order.
 	fmt.Fprintf(h, "%q %q %t %q %t %q %d %t %q", c.Identity.Session, c.Identity.Agent, c.Identity.HostMade,
 		c.Plugin, c.Builtin, c.Tool, c.Effects, c.Irreversible, c.Review)
-	fmt.Fprintf(h, "%q %q %q", c.Root, c.Digest, c.Definition)
+	fmt.Fprintf(h, "%q %q %q %q", c.Root, c.Digest, c.Definition, c.Input)
 	fmt.Fprintf(h, "%q %q %q %q %q", r.Action, r.Resources, r.Save, r.Metadata, r.Why)
 	h.Sum(sum[:0])
 	return sum
@@ -298,6 +300,6 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 // clone copies a request with all that it holds, for a person.
 func clone(r Request) Request {
 	r.Resources, r.Save, r.Metadata = slices.Clone(r.Resources), slices.Clone(r.Save), maps.Clone(r.Metadata)
-	r.Caller.Asking = nil
+	r.Caller.Asking, r.Caller.Input = nil, bytes.Clone(r.Caller.Input)
 	return r
 }

@@ -86,11 +86,11 @@ func (q *Queue) Reply(ctx context.Context, id string, answer Answer) (released [
 	case err != nil:
 		return nil, err
 	case answer.Kind == Reject:
-		q.settle(r, Reply{Kind: tool.KindDeclined, Reason: answer.Feedback, By: answer.By})
+		q.settle(r, Reply{Kind: tool.KindDeclined, Reason: answer.Feedback, By: answer.By, Answer: Reject})
 	case r.saving:
 		return nil, ErrSaving
 	default:
-		q.settle(r, Reply{Granted: true, Reason: answer.Feedback, By: answer.By})
+		q.settle(r, Reply{Granted: true, Reason: answer.Feedback, By: answer.By, Answer: answer.Kind})
 	}
 	q.refresh(r.identity)
 	return nil, nil
@@ -104,7 +104,7 @@ func (q *Queue) RejectSession(session, feedback, by string) int {
 	rejected := 0
 	for _, r := range q.requests {
 		if r.request.Caller.Identity.Session == session && r.over() == nil {
-			q.settle(r, Reply{Kind: tool.KindDeclined, Reason: feedback, By: by})
+			q.settle(r, Reply{Kind: tool.KindDeclined, Reason: feedback, By: by, Answer: Reject})
 			rejected++
 		}
 	}
@@ -195,7 +195,7 @@ func (q *Queue) release(r *asked, answer Answer, saved []SavedPattern) (released
 	defer q.mu.Unlock()
 	q.saves++
 	if q.requests[r.id] == r && r.over() == nil {
-		q.settle(r, Reply{Granted: true, Reason: answer.Feedback, By: answer.By})
+		q.settle(r, Reply{Granted: true, Reason: answer.Feedback, By: answer.By, Answer: answer.Kind})
 	} else {
 		err = fmt.Errorf("the approval was saved and stands, but the request ended meanwhile: %w", ErrNotPending)
 	}
@@ -206,7 +206,7 @@ func (q *Queue) release(r *asked, answer Answer, saved []SavedPattern) (released
 	slices.SortFunc(pending, inOrder)
 	for _, other := range pending {
 		if other.key == r.key && !other.saving && other.over() == nil &&
-			approvesAll(saved, other.request.Action, other.request.Resources) {
+			approvesAll(saved, &other.request) {
 			q.settle(other, Reply{Granted: true, Reason: "by what was approved for request " + r.id, By: answer.By})
 			released = append(released, other.id)
 		}

@@ -25,6 +25,22 @@ func SavePattern(line string) string {
 	return text
 }
 
+// extent is the text that saved patterns are matched with: the resource, and for a
+// command line that runs in a directory below the root, the line that goes there
+// first. So what was approved in one directory says nothing about another one. It is
+// empty, which nothing matches, for a line that would mean something else in such a
+// frame.
+func extent(action, resource string, metadata map[string]string) string {
+	directory := path.Clean(metadata[MetadataDirectory])
+	if action != service.ActionShell || directory == "." {
+		return resource
+	}
+	if command.Read(resource).Doubt != "" {
+		return ""
+	}
+	return "cd -- '" + strings.ReplaceAll(directory, "'", `'\''`) + "' && {\n" + resource + "\n}"
+}
+
 // EvaluateCommand judges a command line that runs in a directory below the root,
 // given relative to it, for an agent (law 38). It is what [Policy.Evaluate] does
 // for the action shell, in the directory ".".
