@@ -51,6 +51,8 @@ func TestMain(m *testing.M) {
 			role = saveApprovals
 		case "audit":
 			role = appendAudit
+		case "programs":
+			role = recordPrograms
 		}
 		os.Exit(role(dir))
 	}
@@ -267,7 +269,7 @@ func TestBrokenDatabase(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, "schema version 99 is newer than this program, which knows 3: upgrade toolhost"},
+		}, "schema version 99 is newer than this program, which knows 4: upgrade toolhost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -323,6 +323,23 @@ func migrations() []string {
 		CREATE TRIGGER approvals_insert AFTER INSERT ON approvals BEGIN UPDATE approval_changes SET n = n + 1; END;
 		CREATE TRIGGER approvals_update AFTER UPDATE ON approvals BEGIN UPDATE approval_changes SET n = n + 1; END;
 		CREATE TRIGGER approvals_delete AFTER DELETE ON approvals BEGIN UPDATE approval_changes SET n = n + 1; END`,
+		// What was trusted is beside trust and not in it: a search of a table without rowids
+		// reads the whole of each row that it passes.
+		`CREATE TABLE trust_contents (
+			path    TEXT NOT NULL PRIMARY KEY,
+			content BLOB NOT NULL
+		) STRICT;
+		CREATE TABLE programs (
+			path   TEXT    NOT NULL PRIMARY KEY,
+			digest TEXT    NOT NULL,
+			size   INTEGER NOT NULL,
+			mtime  INTEGER NOT NULL, -- nanoseconds since 1970
+			ctime  INTEGER NOT NULL, -- the same
+			device INTEGER NOT NULL,
+			inode  INTEGER NOT NULL,
+			at     INTEGER NOT NULL  -- nanoseconds since 1970
+		) STRICT, WITHOUT ROWID;
+		CREATE INDEX programs_at ON programs (at)`,
 	}
 }
 

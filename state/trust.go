@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,9 @@ import (
 	"path/filepath"
 	"time"
 )
+
+// MaxTrustContent is how many bytes the content of a [TrustRecord] may have.
+const MaxTrustContent = 1 << 20
 
 // A TrustRecord says that the user trusts the content that a config file had.
 // Another content is not trusted, and neither is the same content elsewhere.
@@ -21,6 +25,10 @@ type TrustRecord struct {
 	By string `json:"by"`
 	// At is when it was recorded, to the millisecond.
 	At time.Time `json:"at"`
+	// Content is what the file had, at most [MaxTrustContent] bytes, for [Store.Trust]
+	// to keep; empty if it is not known. What is read has none: [Store.TrustedContent]
+	// gives it.
+	Content string `json:"-"`
 }
 
 // check reports a record that could never be found or matched again.
@@ -32,7 +40,19 @@ func (r TrustRecord) check() error {
 	if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != r.Digest {
 		return fmt.Errorf("trust record has the digest %q: it must be 64 lower-case hex digits", r.Digest)
 	}
+	if len(r.Content) > MaxTrustContent {
+		return fmt.Errorf("trust record has a content of %d bytes: it may have %d", len(r.Content), MaxTrustContent)
+	}
+	if r.Content != "" && !r.isKnown() {
+		return fmt.Errorf("trust record has a content of another digest than %s", r.Digest)
+	}
 	return nil
+}
+
+// isKnown says that the content is the one of the digest; an empty one can be, too.
+func (r TrustRecord) isKnown() bool {
+	sum := sha256.Sum256([]byte(r.Content))
+	return hex.EncodeToString(sum[:]) == r.Digest
 }
 
 // Trusted returns the record of the file at path, and whether there is one. It
@@ -56,16 +76,42 @@ func (s *Store) Trusted(ctx context.Context, path string) (TrustRecord, bool, er
 	return record, true, nil
 }
 
+// TrustedContent returns the content of the record of the file at path, which is
+// the caller's, and whether it is known: it is not where there is no record, nor of
+// one that was made without.
+func (s *Store) TrustedContent(ctx context.Context, path string) (content []byte, known bool, err error) {
+	err = s.read(ctx, func(db *sql.DB) error {
+		row := db.QueryRowContext(ctx, "SELECT content FROM trust_contents WHERE path = ?", path)
+		err := row.Scan(&content)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		known = err == nil
+		return err
+	})
+	if err != nil || !known {
+		return nil, false, err
+	}
+	return content, true, nil
+}
+
 // Trust records that the file's content is trusted, in place of what was recorded
 // for that path before. It is durable when Trust returns.
 func (s *Store) Trust(ctx context.Context, record TrustRecord) error {
 	if err := record.check(); err != nil {
 		return err
 	}
-	return s.use(ctx, func(db *sql.DB) error {
-		_, err := db.ExecContext(ctx, `INSERT INTO trust (path, digest, by, at) VALUES (?, ?, ?, ?)
+	return s.change(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO trust (path, digest, by, at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, by = excluded.by, at = excluded.at`,
 			record.Path, record.Digest, record.By, record.At.UnixMilli())
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM trust_contents WHERE path = ?", record.Path); err != nil || !record.isKnown() {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO trust_contents (path, content) VALUES (?, ?)", record.Path, []byte(record.Content))
 		return err
 	})
 }
@@ -74,14 +120,40 @@ func (s *Store) Trust(ctx context.Context, record TrustRecord) error {
 func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 	var removed int64
 	err := s.ifExists(ctx, func(db *sql.DB) error {
-		result, err := db.ExecContext(ctx, "DELETE FROM trust WHERE path = ?", path)
-		if err != nil {
+		return inTx(ctx, db, func(tx *sql.Tx) error {
+			result, err := tx.ExecContext(ctx, "DELETE FROM trust WHERE path = ?", path)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "DELETE FROM trust_contents WHERE path = ?", path); err != nil {
+				return err
+			}
+			removed, err = result.RowsAffected()
 			return err
-		}
-		removed, err = result.RowsAffected()
-		return err
+		})
 	})
-	return removed > 0, err
+	if err != nil {
+		return false, err
+	}
+	return removed > 0, nil
+}
+
+// change is use for what changes several rows at once, or none.
+func (s *Store) change(ctx context.Context, change func(*sql.Tx) error) error {
+	return s.use(ctx, func(db *sql.DB) error { return inTx(ctx, db, change) })
+}
+
+// inTx runs change in one transaction, which has the write lock from its beginning.
+func inTx(ctx context.Context, db *sql.DB, change func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if err := change(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // TrustRecords lists every record, sorted by path.
