@@ -49,6 +49,10 @@ type Options struct {
 	// 45). It stays the caller's, who closes it after the host. Nil keeps outputs as long as the host is open, and records
 	// nothing.
 	State *state.Store
+	// Audit is the log of what is asked, answered, refused and done. A gap in it is
+	// logged and stops no call. It stays the caller's, who closes it after the host. Nil
+	// records nothing.
+	Audit *state.Audit
 	// Hooks are functions around every call (law 21).
 	Hooks registry.Hooks
 	// Contradicted is told what a tool would have done beyond what its call may do; it
@@ -111,6 +115,9 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 		Launcher: options.Launcher, RunDir: runDir, Builtins: options.Builtins, Approver: options.Approver,
 		Outputs: filepath.Join(runDir, "outputs"), State: options.State, Hooks: options.Hooks, Contradicted: options.Contradicted,
 		Log: options.Log, Deadline: options.Deadline, Suspension: options.Suspension, StartTimeout: options.StartTimeout,
+	}
+	if options.Audit != nil {
+		h.options.Record = (&audit{log: options.Audit, says: options.Log}).take
 	}
 	if options.State != nil {
 		if err := h.useState(options.State); err != nil {

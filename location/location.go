@@ -50,6 +50,8 @@ type Options struct {
 	// Contradicted is told what a tool would have done beyond its effects; it may be
 	// nil.
 	Contradicted func(tool.Contradiction)
+	// Record takes what happens, for the audit log; nil is nobody.
+	Record func(state.AuditEntry)
 	// Log is the host's log.
 	Log *slog.Logger
 	// Deadline is how long a call may take that says nothing else, and Suspension how
@@ -67,6 +69,7 @@ type Location struct {
 	life     *scope.Scope
 	files    *filesystem.FileSystem
 	engine   *permission.Engine
+	record   *record // nil: nothing is recorded
 	registry *registry.Registry
 	plugins  []*plugin // in the order of the config; set by Open
 }
@@ -98,15 +101,19 @@ func (l *Location) open(ctx context.Context) (err error) {
 		return err
 	}
 	l.engine = permission.New(l.config.Policy, permission.Bounded(l.options.Approver, l.life)).WithApprovals(l.options.Approvals)
+	options := registry.Options{
+		Gate: l.gate, Scope: l.life, Deadline: l.options.Deadline, Suspension: l.options.Suspension,
+		Journal: l.journal(), Hooks: l.options.Hooks, Instructions: l.finder().For, Contradicted: l.contradicted, Log: l.log,
+	}
+	if recorder := l.recorder(); recorder != nil {
+		l.record, options.Recorder, l.engine = recorder, recorder, l.engine.WithRecorder(recorder)
+	}
 	keeper, err := l.keeper()
 	if err != nil {
 		return err
 	}
-	l.registry, err = registry.New(registry.Options{
-		Gate: l.gate, Scope: l.life, Deadline: l.options.Deadline, Suspension: l.options.Suspension, Output: keeper,
-		Journal: l.journal(), Hooks: l.options.Hooks, Instructions: l.finder().For, Contradicted: l.options.Contradicted, Log: l.log,
-	})
-	if err != nil {
+	options.Output = keeper
+	if l.registry, err = registry.New(options); err != nil {
 		return err
 	}
 	l.registry.Register(registry.Owner{Name: hostOwner, Host: true}, keeper.Tools())
@@ -124,7 +131,7 @@ func (l *Location) open(ctx context.Context) (err error) {
 func (l *Location) gate(caller registry.Caller) tool.Gate {
 	return l.engine.Gate(permission.Caller{
 		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin, Preparing: caller.Preparing,
-		Root: l.files.Path(), Digest: caller.Digest,
+		Root: l.files.Path(), Digest: caller.Digest, Definition: caller.Definition, Input: caller.Input,
 		Effects: caller.Effects, Irreversible: caller.Irreversible, Review: caller.Review, Asking: caller.Asking,
 	})
 }

@@ -134,8 +134,11 @@ func digest(spec client.Spec, p config.Plugin) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// contradicted passes on what a plugin tried beyond the effects of a call.
+// contradicted passes on what a tool would have done beyond the effects of a call.
 func (l *Location) contradicted(c tool.Contradiction) {
+	if l.record != nil {
+		l.record.contradicted(c)
+	}
 	if l.options.Contradicted != nil {
 		l.options.Contradicted(c)
 	}

@@ -62,10 +62,19 @@ type AuditEntry struct {
 	Plugin    string   `json:"plugin,omitempty"`
 	Action    string   `json:"action,omitempty"`
 	Resources []string `json:"resources,omitempty"`
+	// Effects are the names of what the call may do.
+	Effects []string `json:"effects,omitempty"`
 	// Effect is what the rules said: allow, ask or deny.
 	Effect string `json:"effect,omitempty"`
-	// Answer is what was replied: once, always or reject.
-	Answer    string      `json:"answer,omitempty"`
+	// Request is the id of the request that was asked, and that a reply is to.
+	Request string `json:"request,omitempty"`
+	// Answer is what was replied: once, always or reject; saved where nobody was asked
+	// because of a saved approval, and empty where nobody answered.
+	Answer string `json:"answer,omitempty"`
+	// Patterns are those that "always" saved, or the saved one that matched.
+	Patterns []string `json:"patterns,omitempty"`
+	// By is who answered, trusted or revoked.
+	By        string      `json:"by,omitempty"`
 	Status    tool.Status `json:"status,omitempty"`
 	ErrorKind tool.Kind   `json:"error_kind,omitempty"`
 	// Rule is the rule that decided, and where it is written.
@@ -119,8 +128,8 @@ func (a *Audit) Path() (string, error) {
 	return filepath.Join(dir, auditName(0)), nil
 }
 
-// Append writes an entry, after what is secret in its input, resources, reason and
-// extras was replaced. It is one write, without waiting for the disk: the line
+// Append writes an entry, after what is secret in its input, resources, patterns,
+// reason and extras was replaced. It is one write, without waiting for the disk: the line
 // survives the death of the process as soon as Append returns, and not a failure of
 // the machine. It takes no context, since what happened is recorded also when nobody
 // waits any more; for another process that appends it waits 100 ms at most. An error

@@ -34,11 +34,13 @@ func encodeLine(e AuditEntry, most int) ([]byte, error) {
 	}
 	for _, text := range []*string{
 		&e.Root, &e.Session, &e.Agent, &e.Message, &e.Call, &e.Tool, &e.Plugin, &e.Action, &e.Effect, &e.Answer, &e.Rule, &e.Reason,
+		&e.Request, &e.By,
 	} {
 		*text = cutTo(*text, most)
 	}
 	e.Status, e.ErrorKind = tool.Status(cutTo(string(e.Status), most)), tool.Kind(cutTo(string(e.ErrorKind), most))
 	e.Resources, e.Extra = cutList(e.Resources, most), cutExtra(e.Extra, most)
+	e.Effects, e.Patterns = cutList(e.Effects, most), cutList(e.Patterns, most)
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false) // so that a command can be read

@@ -73,10 +73,7 @@ func newRedactor(further []*regexp.Regexp) redactor {
 
 // entry is e without what is secret. It changes nothing that e refers to.
 func (r redactor) entry(e AuditEntry) AuditEntry {
-	e.Resources = slices.Clone(e.Resources)
-	for i, resource := range e.Resources {
-		e.Resources[i] = r.text(within(resource))
-	}
+	e.Resources, e.Patterns = r.texts(e.Resources), r.texts(e.Patterns)
 	e.Reason = r.text(within(e.Reason))
 	e.Extra = maps.Clone(e.Extra)
 	for key, value := range e.Extra {
@@ -108,6 +105,15 @@ const redactWindow = 2 * MaxAuditLine
 
 // within is the part of a text that is looked at.
 func within(text string) string { return cutTo(text, redactWindow) }
+
+// texts are the texts without what is secret.
+func (r redactor) texts(texts []string) []string {
+	clean := make([]string, len(texts))
+	for i, text := range texts {
+		clean[i] = r.text(within(text))
+	}
+	return clean
+}
 
 // text replaces what the patterns match.
 func (r redactor) text(text string) string {

@@ -73,23 +73,31 @@ type run struct {
 
 	entry       *entry
 	call        tool.Call       // its gate is set where something runs
-	shown       json.RawMessage // the input for the hooks that come last, which no tool can change
+	shown       json.RawMessage // the input for the hooks that come last and the recorder, which no tool can change
 	gate        *gate           // of the execution; nil before it is prepared
 	cancel      context.CancelCauseFunc
 	clock       *clock
 	preparation tool.Preparation
 	bounding    *output.Bounding
 	ran         bool
+	at          time.Time // when it came
 }
 
-// run is the life of a call, a step a line (ARCHITECTURE.md has the story).
+// run runs a call to its end, and tells of it.
 func (c *Capture) run(ctx context.Context, request Request, waits *suspension) (tool.Settlement, error) {
 	if err := request.Identity.Check(); err != nil {
 		return end(ctx, err, false)
 	}
-	r := &run{registry: c.registry, request: request, waits: waits}
+	r := &run{registry: c.registry, request: request, waits: waits, at: time.Now()}
 	work := r.begin(ctx)
 	defer r.over()
+	settlement, err := r.live(ctx, work, c)
+	r.tellEnd(settlement, err)
+	return settlement, err
+}
+
+// live is the life of a call, a step a line (ARCHITECTURE.md has the story).
+func (r *run) live(ctx, work context.Context, c *Capture) (tool.Settlement, error) {
 	if err := r.resolve(work, c); err != nil {
 		return r.end(ctx, why(work, err))
 	}
@@ -169,7 +177,7 @@ func (r *run) resolve(work context.Context, c *Capture) error {
 	if r.call.Input, err = e.validInput(input); err != nil {
 		return err
 	}
-	if len(r.registry.options.Hooks.After) > 0 {
+	if len(r.registry.options.Hooks.After) > 0 || r.registry.options.Recorder != nil {
 		r.shown = bytes.Clone(r.call.Input)
 	}
 	r.bounding = r.registry.options.Output.Begin(output.Origin{

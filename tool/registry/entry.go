@@ -21,6 +21,7 @@ type entry struct {
 	registration *Registration
 	authored     string
 	definition   tool.Definition
+	digest       string // of the definition, for what is not built in
 	input        *schema.Schema
 	output       *schema.Schema           // nil: any value
 	structured   *schema.Schema           // nil: the output's
@@ -122,6 +123,9 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 	}
 	if shown := e.structuredSchema(); shown != nil {
 		e.definition.Output = shown.JSON()
+	}
+	if !by.Builtin {
+		e.digest = definitionDigest(e.definition)
 	}
 	return e, nil
 }

@@ -131,7 +131,7 @@ func (r *run) caller(preparing bool) Caller {
 	owner := r.entry.registration.owner
 	c := Caller{
 		Identity: r.call.Identity, Tool: r.call.Tool, Plugin: owner.Name, Builtin: owner.Builtin, Digest: owner.Digest,
-		Preparing: preparing,
+		Definition: r.entry.digest, Preparing: preparing, Input: r.call.Input,
 	}
 	if !preparing {
 		c.Effects, c.Irreversible, c.Asking = r.effects(), r.preparation.Irreversible, r.asking
@@ -173,8 +173,16 @@ func (r *run) authorize(work context.Context) error {
 
 // record notes that a call that may do more than read is about to run (law 15).
 func (r *run) record(work context.Context) (ended func(tool.Status, tool.Kind), err error) {
+	if r.effects().Beyond(tool.Read) == 0 {
+		return func(tool.Status, tool.Kind) {}, nil
+	}
+	defer func() {
+		if err == nil {
+			r.tellStart()
+		}
+	}()
 	journal := r.registry.options.Journal
-	if journal == nil || r.effects().Beyond(tool.Read) == 0 {
+	if journal == nil {
 		return func(tool.Status, tool.Kind) {}, nil
 	}
 	ended, err = journal.Start(work, tool.Start{

@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -49,6 +50,8 @@ type Options struct {
 	Output *output.Keeper
 	// Journal records calls that may do more than read (law 15). Nil records nothing.
 	Journal Journal
+	// Recorder is told what becomes of calls. It may be nil.
+	Recorder Recorder
 	// Hooks are those of the embedding program (law 21).
 	Hooks Hooks
 	// Instructions finds those that belong to the targets of a completed call (law
@@ -77,10 +80,13 @@ type Caller struct {
 	// Tool is the canonical id of the tool that is called.
 	Tool string
 	// Plugin is the name of its owner, Builtin whether that ships with the host, and
-	// Digest what stands for it ([Owner.Digest]).
-	Plugin  string
-	Builtin bool
-	Digest  string
+	// Digest what stands for it ([Owner.Digest]). Definition stands for what the tool
+	// says of itself; it is empty for one that is built in.
+	Plugin             string
+	Builtin            bool
+	Digest, Definition string
+	// Input is the call's, as it was validated. It must not be changed.
+	Input json.RawMessage
 	// Preparing is true for the gate of a tool that prepares the call: it answers
 	// from rules alone and asks nobody (law 25).
 	Preparing bool
