@@ -35,6 +35,9 @@
 // back. A project's file may lower what the user's file says of retention and
 // quota, and not raise it. Instructions are a list like any other.
 //
+// The patterns of audit add up, of the user's file and a named one. A project's file
+// has none.
+//
 // # Mistakes
 //
 // Every mistake of every file is reported at once, in an [Error]. A line of the
@@ -69,6 +72,8 @@ const DefaultLocation = "default"
 type Config struct {
 	// Locations are in the order of the file; there is at least one.
 	Locations []Location
+	// Audit is about the audit log, which is the user's and not a Location's.
+	Audit Audit
 	// Files are those that were read, the user's first.
 	Files []File
 	// Notices are for the user, one line each: what was left out, and the command

@@ -19,6 +19,7 @@ const (
 	keyPermissions  = "permissions"
 	keyOutput       = "output"
 	keyInstructions = "instructions"
+	keyAudit        = "audit"
 	keyLocations    = "locations"
 
 	keyRoot = "root"
@@ -43,6 +44,8 @@ const (
 	keyRetention = "retention"
 	keyQuota     = "quota"
 	keyTools     = "tools"
+
+	keyRedact = "redact"
 )
 
 // The bounds of what a file may list. A project's file is read before anybody
@@ -71,6 +74,7 @@ func fileForm() form.Form {
 		{Name: keyPermissions, Form: permissionsForm()},
 		{Name: keyOutput, Form: outputForm()},
 		{Name: keyInstructions, Form: instructionsForm()},
+		{Name: keyAudit, Form: auditForm()},
 		{Name: keyLocations, Form: locationsForm()},
 	}}
 }

@@ -49,10 +49,11 @@ func Load(ctx context.Context, options Options) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	audit := l.audit()
 	if err := l.mistakes(); err != nil {
 		return nil, err
 	}
-	c := &Config{Locations: locations, Notices: l.notices, dir: l.dir}
+	c := &Config{Locations: locations, Audit: audit, Notices: l.notices, dir: l.dir}
 	for _, s := range l.sources() {
 		c.Files = append(c.Files, s.File)
 	}

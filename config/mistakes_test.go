@@ -27,7 +27,7 @@ func TestMistakes(t *testing.T) {
 
 		{"misspelled key", "perrmissions: []\n", `toolhost.yaml:1:1: unknown key "perrmissions" (did you mean "permissions"?)`},
 		{"key in another case", "Plugins: {}\n", `toolhost.yaml:1:1: unknown key "Plugins" (did you mean "plugins"?)`},
-		{"unknown key", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; the keys here are plugins, permissions, output, instructions, locations`},
+		{"unknown key", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; the keys here are plugins, permissions, output, instructions, audit, locations`},
 		{"unknown key of a plugin", "plugins: {filesystem: {enviromment: {}}}\n", `toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are ` + pluginKeys},
 		{"misspelled key of a plugin", "plugins: {a b: {comand: [./x]}}\n", `toolhost.yaml:1:17: unknown key "comand" in plugins."a b" (did you mean "command"?)`},
 		{"misplaced key", "plugins: {filesystem: {permissions: []}}\n", `toolhost.yaml:1:24: unknown key "permissions" in plugins.filesystem; it belongs at the top of the file`},
@@ -175,7 +175,7 @@ func TestCaseG02UnknownKeysInEveryLayer(t *testing.T) {
 	w.write(FileName, "plugins: {filesystem: {enviromment: {}, evn: []}}\n") // not trusted
 	user := w.home + "/.config/toolhost/config.yaml"
 	want := user + `:1:1: unknown key "perrmissions" (did you mean "permissions"?)
-` + user + `:2:1: unknown key "locations"; the keys here are plugins, permissions, output, instructions
+` + user + `:2:1: unknown key "locations"; the keys here are plugins, permissions, output, instructions, audit
 toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are builtin, command, sha256, files, grants, settings, env, override
 toolhost.yaml:1:41: unknown key "evn" in plugins.filesystem (did you mean "env"?)`
 	if _, err := w.load(); err == nil || err.Error() != want {

@@ -117,7 +117,7 @@ func TestSchemaHasTheKeysOfTheLoader(t *testing.T) {
 
 	plugin := []string{"builtin", "command", "sha256", "files", "grants", "settings", "env", "override"}
 	rule := []string{"action", "resource", "effect", "reason", "agent"}
-	want := []string{"locations", "locations.*.root"}
+	want := []string{"audit", "audit.redact", "locations", "locations.*.root"}
 	for _, at := range []string{"", "locations.*."} {
 		for _, key := range []string{"plugins", "permissions", "instructions", "output", "output.max_lines", "output.max_bytes", "output.retention",
 			"output.quota", "output.tools", "output.tools.*.max_lines", "output.tools.*.max_bytes"} {
