@@ -160,18 +160,20 @@ func (l *loader) trust(ctx context.Context, s *source) error {
 	case "":
 		l.notices = append(l.notices, fmt.Sprintf("%s is not trusted: only its denies hold; to use it, run: %s", shorten(l.dir, s.Path), trustCommand(s)))
 	default:
-		l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted: only its denies hold; to use it, run: %s", shorten(l.dir, s.Path), trustCommand(s)))
+		l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted: only its denies hold; to see what changed, run: %s; to use it, run: %s",
+			shorten(l.dir, s.Path), trustCommand(s, "--show"), trustCommand(s)))
 	}
 	return nil
 }
 
-// trustCommand is the command that trusts the file, as a shell reads it.
-func trustCommand(s *source) string {
+// trustCommand is the command that trusts the file, or with --show shows what that
+// would do, as a shell reads it.
+func trustCommand(s *source, flags ...string) string {
 	path := s.Path
 	if strings.ContainsFunc(path, func(r rune) bool { return !isLetter(r) && !strings.ContainsRune("0123456789/._-+@%", r) }) {
 		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
-	return "toolhost trust " + path
+	return strings.Join(append([]string{"toolhost", "trust"}, append(flags, path)...), " ")
 }
 
 func (l *loader) parse() error {

@@ -66,7 +66,7 @@ func TestLaw40RepositoryGrantsItselfNothing(t *testing.T) {
 	w.trust(path)
 	trusted()
 	w.write(FileName, generous+"# changed\n")
-	untrusted("toolhost.yaml has changed since it was trusted: only its denies hold; to use it, run: toolhost trust " + path)
+	untrusted("toolhost.yaml has changed since it was trusted: only its denies hold; to see what changed, run: toolhost trust --show " + path + "; to use it, run: toolhost trust " + path)
 	w.file = path // -c
 	trusted()
 	w.file, w.env["TOOLHOST_CONFIG"] = "", FileName

@@ -2,22 +2,25 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"os"
 	"os/user"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolhost/toolhost/config"
-	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/state"
 )
 
 func (a *app) trustCommand() *cobra.Command {
-	var list, revoke bool
+	var list, revoke, show bool
 	command := &cobra.Command{
 		Use:   "trust [FILE]",
 		Short: "Let a project's configuration file take effect",
@@ -26,9 +29,16 @@ plugins, pass its variables, and allow what it allows. Without FILE it is the on
 that would be used here. A file that changes must be trusted again; until then
 only its denies hold.
 
+What changed since the file was trusted is shown first, then what the file would
+do. --show shows the same and records nothing.
+
+The program of a plugin that is not pinned may be rebuilt: that is noticed, and
+said, and it runs. Its digest is recorded too.
+
 The record is in the user's own state, $XDG_STATE_HOME/toolhost or
 ~/.local/state/toolhost.`,
-		Example: `  toolhost trust
+		Example: `  toolhost trust --show
+  toolhost trust
   toolhost trust --list
   toolhost trust --revoke ./toolhost.yaml`,
 		Args: cobra.MaximumNArgs(1),
@@ -44,12 +54,20 @@ The record is in the user's own state, $XDG_STATE_HOME/toolhost or
 			if revoke {
 				return a.revokeTrust(ctx, path)
 			}
-			return a.trust(ctx, path)
+			candidate, err := a.candidate(ctx, path)
+			if err != nil {
+				return err
+			}
+			if show {
+				return a.showTrust(candidate)
+			}
+			return a.trust(ctx, candidate)
 		},
 	}
 	command.Flags().BoolVar(&list, "list", false, "list the files that are trusted")
 	command.Flags().BoolVar(&revoke, "revoke", false, "trust the file no longer")
-	command.MarkFlagsMutuallyExclusive("list", "revoke")
+	command.Flags().BoolVar(&show, "show", false, "show what changed and what the file would do, and record nothing")
+	command.MarkFlagsMutuallyExclusive("list", "revoke", "show")
 	return command
 }
 
@@ -86,94 +104,82 @@ func (a *app) dirFor(path string) string {
 	return a.dir
 }
 
-// trust says what the file would do, and records it.
-func (a *app) trust(ctx context.Context, path string) error {
+// candidate is a file that may be trusted, and all that is shown and recorded of it.
+type candidate struct {
+	file     config.File
+	content  string
+	before   state.TrustRecord // zero if it is not trusted
+	shown    trustShown
+	programs []state.ProgramRecord // of the plugins that are not pinned
+}
+
+// candidate looks at the file. What is shown and what is recorded come from one
+// content of it.
+func (a *app) candidate(ctx context.Context, path string) (*candidate, error) {
 	path, err := config.Place(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	// What is shown and what is recorded come from one reading of the file.
 	cfg, err := config.Load(ctx, config.Options{Dir: filepath.Dir(path), File: path, Builtins: builtinNames()})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	file := cfg.Files[len(cfg.Files)-1]
-	if filepath.Base(file.Path) != config.FileName {
-		return fmt.Errorf("%s is not found by itself, since it is not named %s: name it with -c, which trusts it for that run", file.Path, config.FileName)
+	c := &candidate{file: cfg.Files[len(cfg.Files)-1]}
+	if filepath.Base(c.file.Path) != config.FileName {
+		return nil, fmt.Errorf("%s is not found by itself, since it is not named %s: name it with -c, which trusts it for that run", c.file.Path, config.FileName)
 	}
+	if c.content, err = readContent(c.file); err != nil {
+		return nil, err
+	}
+	if c.before, _, err = a.state.Trusted(ctx, c.file.Path); err != nil {
+		return nil, operational(err)
+	}
+	if err := a.examine(ctx, cfg, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// readContent reads a file that was loaded once more, and holds it against the
+// digest that it had then.
+func readContent(file config.File) (string, error) {
+	opened, err := os.OpenFile(file.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer opened.Close()
+	content, err := io.ReadAll(io.LimitReader(opened, state.MaxTrustContent+1))
+	if err != nil {
+		return "", err
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != file.Digest {
+		return "", fmt.Errorf("%s changed while it was looked at: run the command again", file.Path)
+	}
+	return string(content), nil
+}
+
+// trust says what the file would do, and records it.
+func (a *app) trust(ctx context.Context, c *candidate) error {
 	if !a.json {
-		a.printTrust(cfg, file)
+		if c.shown.Changed {
+			a.printChange(c)
+		}
+		a.printEffects(c.shown.Locations)
 	}
-	record := state.TrustRecord{Path: file.Path, Digest: file.Digest, By: userName(), At: time.Now()}
+	record := state.TrustRecord{Path: c.file.Path, Digest: c.file.Digest, By: userName(), At: time.Now(), Content: c.content}
 	if err := a.state.Trust(ctx, record); err != nil {
 		return operational(err)
+	}
+	for _, program := range c.programs {
+		if err := a.state.RecordProgram(ctx, program); err != nil {
+			return operational(err)
+		}
 	}
 	if a.json {
 		return a.printJSON(record)
 	}
-	_, err = fmt.Fprintf(a.stdout, "trusted %s\n", cell(file.Path))
+	_, err := fmt.Fprintf(a.stdout, "trusted %s\n", cell(c.file.Path))
 	return err
-}
-
-// printTrust says what a file would start, grant, pass and allow.
-func (a *app) printTrust(cfg *config.Config, file config.File) {
-	for _, l := range cfg.Locations {
-		fmt.Fprintf(a.stdout, "location %s at %s\n", cell(l.Name), cell(l.Root))
-		for _, p := range l.Plugins {
-			if p.Source.File != file.Path {
-				continue // the user's own file names it
-			}
-			fmt.Fprintf(a.stdout, "  starts %s: %s\n", cell(p.Name), cell(program(p)))
-			for _, pinned := range p.Files {
-				fmt.Fprintf(a.stdout, "    pins %s: sha256 %s\n", cell(pinned.Path), pinned.SHA256)
-			}
-			if len(p.Settings) > 0 {
-				fmt.Fprintf(a.stdout, "    settings %s\n", cell(string(p.Settings)))
-			}
-			if len(p.Grants) > 0 {
-				fmt.Fprintf(a.stdout, "    grants %s\n", join(p.Grants))
-			}
-			if len(p.Env) > 0 {
-				fmt.Fprintf(a.stdout, "    passes %s\n", join(p.Env))
-			}
-			if len(p.Override) > 0 {
-				fmt.Fprintf(a.stdout, "    takes over %s\n", join(p.Override))
-			}
-		}
-		for _, list := range l.Policy.Lists {
-			for _, rule := range list.Rules {
-				if rule.Effect == permission.Allow && strings.HasPrefix(rule.Source, filepath.Base(file.Path)+":") {
-					fmt.Fprintf(a.stdout, "  allows %s of %s%s\n", cell(rule.Action.String()), cell(rule.Resource.String()), forAgent(rule.Agent))
-				}
-			}
-		}
-	}
-}
-
-func forAgent(agent string) string {
-	if agent == "" {
-		return ""
-	}
-	return " for the agent " + cell(agent)
-}
-
-func program(p config.Plugin) string {
-	if p.Builtin != "" {
-		return "built-in " + p.Builtin
-	}
-	pinned := "not pinned"
-	if p.SHA256 != "" {
-		pinned = "sha256 " + p.SHA256
-	}
-	return fmt.Sprintf("%s (%s)", strings.Join(p.Command, " "), pinned)
-}
-
-func join[T ~string](list []T) string {
-	texts := make([]string, len(list))
-	for i, x := range list {
-		texts[i] = cell(string(x))
-	}
-	return strings.Join(texts, ", ")
 }
 
 func (a *app) revokeTrust(ctx context.Context, path string) error {
