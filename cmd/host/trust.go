@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -113,25 +114,39 @@ type candidate struct {
 	programs []state.ProgramRecord // of the plugins that are not pinned
 }
 
-// candidate looks at the file. What is shown and what is recorded come from one
-// content of it.
+// candidate looks at the file as it would be used once it is trusted. What is shown
+// and what is recorded come from one content of it.
 func (a *app) candidate(ctx context.Context, path string) (*candidate, error) {
 	path, err := config.Place(path)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(ctx, config.Options{Dir: filepath.Dir(path), File: path, Builtins: builtinNames()})
+	if filepath.Base(path) != config.FileName {
+		return nil, fmt.Errorf("%s is not found by itself, since it is not named %s: name it with -c, which trusts it for that run", path, config.FileName)
+	}
+	c := &candidate{}
+	if c.content, err = readFile(path); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(c.content))
+	digest := hex.EncodeToString(sum[:])
+	cfg, err := config.Load(ctx, config.Options{
+		Dir: filepath.Dir(path), Builtins: builtinNames(),
+		TrustedDigest: func(context.Context, string) (string, error) { return digest, nil },
+		Getenv: func(name string) string {
+			if name == "TOOLHOST_CONFIG" { // which would stand in place of the file
+				return ""
+			}
+			return os.Getenv(name)
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{file: cfg.Files[len(cfg.Files)-1]}
-	if filepath.Base(c.file.Path) != config.FileName {
-		return nil, fmt.Errorf("%s is not found by itself, since it is not named %s: name it with -c, which trusts it for that run", c.file.Path, config.FileName)
+	if c.file = cfg.Files[len(cfg.Files)-1]; c.file.Path != path || c.file.Digest != digest {
+		return nil, fmt.Errorf("%s changed while it was looked at: run the command again", path)
 	}
-	if c.content, err = readContent(c.file); err != nil {
-		return nil, err
-	}
-	if c.before, _, err = a.state.Trusted(ctx, c.file.Path); err != nil {
+	if c.before, _, err = a.state.Trusted(ctx, path); err != nil {
 		return nil, operational(err)
 	}
 	if err := a.examine(ctx, cfg, c); err != nil {
@@ -140,22 +155,20 @@ func (a *app) candidate(ctx context.Context, path string) (*candidate, error) {
 	return c, nil
 }
 
-// readContent reads a file that was loaded once more, and holds it against the
-// digest that it had then.
-func readContent(file config.File) (string, error) {
-	opened, err := os.OpenFile(file.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// readFile reads a file that may be anything. Whether it is a config file is for
+// the loading of it to say, so of one that is too large the beginning is enough.
+func readFile(path string) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
+		return "", fmt.Errorf("config file %s: %w", path, errors.Unwrap(err))
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
 		return "", err
 	}
-	defer opened.Close()
-	content, err := io.ReadAll(io.LimitReader(opened, state.MaxTrustContent+1))
-	if err != nil {
-		return "", err
-	}
-	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != file.Digest {
-		return "", fmt.Errorf("%s changed while it was looked at: run the command again", file.Path)
-	}
-	return string(content), nil
+	content, err := io.ReadAll(io.LimitReader(file, state.MaxTrustContent+1))
+	return string(content), err
 }
 
 // trust says what the file would do, and records it.

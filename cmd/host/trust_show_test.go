@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/state"
 )
 
@@ -58,18 +58,38 @@ func TestLaw40DifferenceOfAnOldRecord(t *testing.T) {
 	}
 }
 
-// TestReadContent: what is recorded is what was loaded.
-func TestReadContent(t *testing.T) {
-	path := write(t, filepath.Join(t.TempDir(), "toolhost.yaml"), "a")
-	sum := sha256.Sum256([]byte("a"))
-	file := config.File{Path: path, Digest: hex.EncodeToString(sum[:])}
-	if got, err := readContent(file); got != "a" || err != nil {
-		t.Errorf("got %q, %v", got, err)
+// TestLaw40TrustIsOfWhatWouldBeUsed: what only a named file may say is a mistake, as
+// it is when the file is found; what is no config file is refused, and not waited for.
+func TestLaw40TrustIsOfWhatWouldBeUsed(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	path := write(t, filepath.Join(dir, "toolhost.yaml"), "audit: {redact: [secret]}\n")
+	t.Setenv("TOOLHOST_CONFIG", write(t, filepath.Join(dir, "other.yaml"), "plugins: {filesystem: {}}\n"))
+	wantError := func(want string) {
+		t.Helper()
+		for _, args := range [][]string{{"trust"}, {"trust", "--show"}} {
+			var stdout, stderr strings.Builder
+			status := run(context.Background(), append([]string{"-C", dir}, args...), nil, &stdout, &stderr)
+			if status != exitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
+				t.Errorf("%v: status %d\n%s%s\nwant %s", args, status, &stdout, &stderr, want)
+			}
+		}
 	}
-	write(t, path, "b")
-	if _, err := readContent(file); err == nil || err.Error() != path+" changed while it was looked at: run the command again" {
-		t.Errorf("changed: got %v", err)
+	wantError("audit is not for a project to say")
+	replace := func(with func(string) error) {
+		t.Helper()
+		if err := errors.Join(os.Remove(path), with(path)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	replace(func(path string) error { return syscall.Mkfifo(path, 0o600) })
+	wantError("is not a regular file")
+	replace(func(path string) error { return os.Symlink("/dev/zero", path) })
+	wantError("is not a regular file")
+	replace(func(path string) error { return os.Symlink("missing", path) })
+	wantError("no such file or directory")
+	replace(func(path string) error { return os.WriteFile(path, make([]byte, 1<<20+1), 0o600) })
+	wantError("has more than 1048576 bytes")
 }
 
 // TestYAMLLines: a line ends where YAML ends it.
