@@ -43,31 +43,36 @@ func (k *ApprovalKey) complete() bool {
 // savedApprovals are those of one action of a call, which are looked up when the
 // first resource needs one. The holder of the call's turn owns it.
 type savedApprovals struct {
-	of     *gate
-	action string
+	approvals Approvals // nil: none
+	key       ApprovalKey
 
 	known    bool
 	patterns []SavedPattern
 	err      error
 }
 
-// approve reports whether the resource, whose extent is given, is approved; it is not
+// savedFor are those that the engine looks at for an action of the caller.
+func (e *Engine) savedFor(caller *Caller, action string) savedApprovals {
+	return savedApprovals{approvals: e.approvals, key: caller.key(action)}
+}
+
+// find is the pattern that approves the resource whose extent is given, or nil; also
 // when that cannot be told.
-func (s *savedApprovals) approve(ctx context.Context, resource, extent string) bool {
-	if approvals := s.of.engine.approvals; approvals != nil && !s.known {
+func (s *savedApprovals) find(ctx context.Context, extent string) *SavedPattern {
+	if s.approvals != nil && !s.known {
 		s.known = true
-		if key := s.of.caller.key(s.action); key.complete() {
-			s.patterns, s.err = approvals.Saved(ctx, key)
+		if s.key.complete() {
+			s.patterns, s.err = s.approvals.Saved(ctx, s.key)
 		}
 	}
 	if s.err != nil {
-		return false
+		return nil
 	}
-	i := slices.IndexFunc(s.patterns, func(saved SavedPattern) bool { return saved.matches(s.action, extent) })
-	if i >= 0 {
-		s.of.approved(s.action, resource, s.patterns[i])
+	i := slices.IndexFunc(s.patterns, func(saved SavedPattern) bool { return saved.matches(s.key.Action, extent) })
+	if i < 0 {
+		return nil
 	}
-	return i >= 0
+	return &s.patterns[i]
 }
 
 // An Approval is an answer that lasts: what "always" saved.

@@ -36,7 +36,7 @@ func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error
 		return errPreparing
 	}
 	return g.inTurn(ctx, func() error {
-		if reason := g.unassertable(request); reason != "" {
+		if reason := g.caller.unassertable(request); reason != "" {
 			resource := ""
 			if len(request.Resources) > 0 {
 				resource = request.Resources[0]
@@ -52,15 +52,15 @@ func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error
 var errPreparing = errors.New("nothing is asked while a call is being prepared: put the request into the preparation")
 
 // unassertable says what is wrong with asserting the request at all, or nothing.
-func (g *gate) unassertable(request tool.PermissionRequest) string {
-	own := g.caller.Plugin + "/"
+func (c *Caller) unassertable(request tool.PermissionRequest) string {
+	own := c.Plugin + "/"
 	switch {
 	case request.Action == "":
 		return "the request names no action"
 	case len(request.Resources) == 0:
 		return "the request names no resource"
-	case !g.caller.Builtin && (!strings.HasPrefix(request.Action, own) || request.Action == own):
-		return fmt.Sprintf("plugin %s may assert only its own actions, %s…", g.caller.Plugin, own)
+	case !c.Builtin && (!strings.HasPrefix(request.Action, own) || request.Action == own):
+		return fmt.Sprintf("plugin %s may assert only its own actions, %s…", c.Plugin, own)
 	default:
 		return ""
 	}
@@ -87,18 +87,15 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 // configured is what the files say, without the defaults.
 func (g *gate) configured(action, resource string) Verdict {
 	if action == service.ActionShell {
-		return g.engine.policy.judgeLine(resource, "", g.caller.Identity.Agent, false)
+		return g.engine.policy.judgeLine(resource, "", g.caller.Identity.Agent, false, nil)
 	}
-	v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent)
+	v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent, nil)
 	return v
 }
 
 // evaluate is the verdict on a resource of the request.
 func (g *gate) evaluate(request tool.PermissionRequest, resource string) Verdict {
-	if request.Action == service.ActionShell {
-		return g.engine.policy.EvaluateCommand(resource, request.Metadata[MetadataDirectory], g.caller.Identity.Agent)
-	}
-	return g.engine.policy.Evaluate(request.Action, resource, g.caller.Identity.Agent)
+	return g.engine.policy.evaluate(request.Action, resource, request.Metadata[MetadataDirectory], g.caller.Identity.Agent, nil)
 }
 
 // Allows implements [tool.Gate].
@@ -136,14 +133,18 @@ func (g *gate) inTurn(ctx context.Context, answer func() error) error {
 // them as they are, whatever the tool proposes. The caller holds the turn.
 func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact bool) error {
 	ask := Request{Caller: g.caller, Action: request.Action, Save: request.Save, Metadata: request.Metadata}
-	saved := savedApprovals{of: g, action: request.Action}
+	saved := g.engine.savedFor(&g.caller, request.Action)
 	for _, resource := range request.Resources {
 		resource, _ = canonical(request.Action, resource)
 		v := g.evaluate(request, resource)
 		switch {
 		case v.Effect == Deny:
 			return g.deny(request.Action, resource, v)
-		case v.Effect == Ask && !g.granted[question{request.Action, resource}] && !saved.approve(ctx, resource, extent(request.Action, resource, request.Metadata)):
+		case v.Effect == Ask && !g.granted[question{request.Action, resource}]:
+			if by := saved.find(ctx, extent(request.Action, resource, request.Metadata)); by != nil {
+				g.approved(request.Action, resource, *by)
+				continue
+			}
 			if len(ask.Resources) == 0 {
 				ask.Why = v.ground()
 			}

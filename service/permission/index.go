@@ -82,30 +82,50 @@ type subject struct {
 	only func(*Rule) bool
 }
 
-// matches reports whether the rule speaks of the subject.
-func (s *subject) matches(r *Rule) bool {
+// misses says why the rule does not speak of the subject; empty when it does.
+func (s *subject) misses(r *Rule) Miss {
 	if s.only != nil && !s.only(r) {
-		return false
+		return MissBroad
 	}
 	if r.Resource.Match(s.plain) {
-		return r.Effect != Allow || !s.doubtful
+		if r.Effect == Allow && s.doubtful {
+			return MissDoubtful
+		}
+		return ""
 	}
 	if r.Effect == Allow {
-		return false
+		return MissResource
 	}
-	if s.raw != s.plain && r.Resource.Match(s.raw) {
-		return true
+	if s.raw != s.plain && r.Resource.Match(s.raw) || slices.ContainsFunc(s.spellings, r.Resource.Match) {
+		return ""
 	}
-	return slices.ContainsFunc(s.spellings, r.Resource.Match)
+	return MissResource
 }
 
-// last is the last rule of the list that speaks of the subject, or nil.
-func (l *List) last(action, agent string, s *subject) *Rule {
+// misses says why the rule does not answer; empty when it does.
+func (r *Rule) misses(action, agent string, s *subject) Miss {
+	switch {
+	case !r.Action.Match(action):
+		return MissAction
+	case !r.isFor(agent):
+		return MissAgent
+	default:
+		return s.misses(r)
+	}
+}
+
+func (r *Rule) isFor(agent string) bool { return r.Agent == "" || r.Agent == agent }
+
+// last is the last rule of the list that speaks of the subject, or nil. For a trace,
+// which is told of every rule, the rules are not sorted.
+func (l *List) last(action, agent string, s *subject, t *trace) *Rule {
 	entries, sorted := l.entries[action]
-	if !sorted {
+	if !sorted || t != nil {
 		for i := len(l.Rules) - 1; i >= 0; i-- {
 			r := &l.Rules[i]
-			if (r.Agent == "" || r.Agent == agent) && r.Action.Match(action) && s.matches(r) {
+			miss := r.misses(action, agent, s)
+			t.looked(r, miss, i)
+			if miss == "" {
 				return r
 			}
 		}
@@ -117,7 +137,7 @@ func (l *List) last(action, agent string, s *subject) *Rule {
 		if !e.may(plain) && !e.may(raw) && len(s.spellings) == 0 {
 			continue
 		}
-		if r := e.rule; (r.Agent == "" || r.Agent == agent) && s.matches(r) {
+		if r := e.rule; r.isFor(agent) && s.misses(r) == "" {
 			return r
 		}
 	}

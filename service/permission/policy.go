@@ -220,14 +220,27 @@ func (v Verdict) ground() string {
 // allocates nothing, unless a list has a Base. A command line is judged as
 // [Policy.EvaluateCommand] says, in the root.
 func (p *Policy) Evaluate(action, resource, agent string) Verdict {
+	return p.evaluate(action, resource, "", agent, nil)
+}
+
+// evaluate is Evaluate, for a command line in a directory, with what it looks at.
+func (p *Policy) evaluate(action, resource, directory, agent string, t *trace) Verdict {
 	if action == service.ActionShell {
-		return p.EvaluateCommand(resource, "", agent)
+		return p.judgeLine(resource, directory, agent, true, t)
 	}
-	v, resource := p.configured(action, resource, agent)
-	if v.Effect != 0 {
-		return v
+	t.begin(PartResource, action, resource)
+	v, resource := p.configured(action, resource, agent, t)
+	if v.Effect == 0 {
+		v = p.byDefault(action, agent, &subject{plain: resource, raw: resource}, t)
 	}
-	if rule := p.Defaults.last(action, agent, &subject{plain: resource, raw: resource}); rule != nil {
+	t.answered(v, true)
+	return v
+}
+
+// byDefault is the answer of the defaults, and ask when they abstain as well.
+func (p *Policy) byDefault(action, agent string, s *subject, t *trace) Verdict {
+	t.consult(&p.Defaults, true)
+	if rule := p.Defaults.last(action, agent, s, t); rule != nil {
 		return Verdict{Effect: rule.Effect, Rule: rule}
 	}
 	return Verdict{Effect: Ask}
@@ -235,7 +248,7 @@ func (p *Policy) Evaluate(action, resource, agent string) Verdict {
 
 // configured is the answer of the lists, without the defaults; its Effect is
 // zero when all of them abstain. It returns the resource as it was matched.
-func (p *Policy) configured(action, resource, agent string) (Verdict, string) {
+func (p *Policy) configured(action, resource, agent string, t *trace) (Verdict, string) {
 	resource, ok := canonical(action, resource)
 	if !ok {
 		return Verdict{Effect: Deny, Malformed: true}, resource
@@ -243,7 +256,8 @@ func (p *Policy) configured(action, resource, agent string) (Verdict, string) {
 	var v Verdict
 	for i := range p.Lists {
 		list := &p.Lists[i]
-		if rule := list.judgeResource(p.Root, action, resource, agent); rule != nil && rule.Effect > v.Effect {
+		t.consult(list, false)
+		if rule := list.judgeResource(p.Root, action, resource, agent, t); rule != nil && rule.Effect > v.Effect {
 			v = Verdict{Effect: rule.Effect, Rule: rule}
 		}
 	}
@@ -252,21 +266,23 @@ func (p *Policy) configured(action, resource, agent string) (Verdict, string) {
 
 // judgeResource is the rule by which the list answers on one resource, or nil
 // when it abstains.
-func (l *List) judgeResource(root, action, resource, agent string) *Rule {
+func (l *List) judgeResource(root, action, resource, agent string, t *trace) *Rule {
 	if l.Base != "" && l.Base != root && isPathAction(action) {
 		translated, inside := translate(root, l.Base, resource)
+		t.translated(translated, inside)
 		if !inside {
 			return nil
 		}
 		resource = translated
 	}
-	return l.judge(action, agent, &subject{plain: resource, raw: resource})
+	return l.judge(action, agent, &subject{plain: resource, raw: resource}, t)
 }
 
 // judge is the rule by which the list answers, or nil when it abstains.
-func (l *List) judge(action, agent string, s *subject) *Rule {
-	rule := l.last(action, agent, s)
+func (l *List) judge(action, agent string, s *subject, t *trace) *Rule {
+	rule := l.last(action, agent, s, t)
 	if rule != nil && l.DeniesOnly && rule.Effect != Deny {
+		t.untrusted()
 		return nil
 	}
 	return rule

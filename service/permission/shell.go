@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -60,14 +61,14 @@ func extent(action, resource string, metadata map[string]string) string {
 // is asked for. A deny that matches the line as it was written holds as well,
 // unless its resource is nothing but wildcards. What cannot be told is asked.
 func (p *Policy) EvaluateCommand(line, directory, agent string) Verdict {
-	return p.judgeLine(line, directory, agent, true)
+	return p.judgeLine(line, directory, agent, true, nil)
 }
 
 // judgeLine judges a command line; without the defaults what no list speaks of
 // has no effect.
-func (p *Policy) judgeLine(line, directory, agent string, defaults bool) Verdict {
+func (p *Policy) judgeLine(line, directory, agent string, defaults bool, t *trace) Verdict {
 	read := command.Read(line)
-	j := judging{policy: p, agent: agent, defaults: defaults}
+	j := judging{policy: p, agent: agent, defaults: defaults, trace: t}
 	for i := range read.Commands {
 		c := &read.Commands[i]
 		j.subject = subject{plain: c.Plain, raw: c.Raw, spellings: c.Spellings, doubtful: c.Doubt != ""}
@@ -82,10 +83,10 @@ func (p *Policy) judgeLine(line, directory, agent string, defaults bool) Verdict
 	}
 	j.whole(line)
 	if read.Doubt != "" {
-		j.answer(Verdict{Effect: Ask, Doubt: read.Doubt})
+		j.doubt(line, read.Doubt)
 	}
 	if len(read.Commands)+len(read.Writes) == 0 && j.verdict.Effect == 0 && defaults {
-		return Verdict{Effect: Ask, Doubt: "has no command in it"}
+		j.doubt(line, "has no command in it")
 	}
 	return j.verdict
 }
@@ -97,20 +98,31 @@ type judging struct {
 	defaults bool
 	subject  subject
 	verdict  Verdict
+	trace    *trace // nil: nobody wants to know
 }
 
 // answer keeps the strictest verdict; the first of equal ones stands.
 func (j *judging) answer(v Verdict) {
-	if v.Effect > j.verdict.Effect {
+	stricter := v.Effect > j.verdict.Effect
+	if stricter {
 		j.verdict = v
 	}
+	j.trace.answered(v, stricter)
+}
+
+// doubt asks about what cannot be told of the line.
+func (j *judging) doubt(line, doubt string) {
+	j.trace.begin(PartDoubt, service.ActionShell, line)
+	j.answer(Verdict{Effect: Ask, Doubt: doubt})
 }
 
 // lists is the answer of the lists on the subject, zero when all abstain.
 func (j *judging) lists() Verdict {
 	var v Verdict
 	for i := range j.policy.Lists {
-		if rule := j.policy.Lists[i].judge(service.ActionShell, j.agent, &j.subject); rule != nil && rule.Effect > v.Effect {
+		list := &j.policy.Lists[i]
+		j.trace.consult(list, false)
+		if rule := list.judge(service.ActionShell, j.agent, &j.subject, j.trace); rule != nil && rule.Effect > v.Effect {
 			v = Verdict{Effect: rule.Effect, Rule: rule}
 		}
 	}
@@ -119,13 +131,10 @@ func (j *judging) lists() Verdict {
 
 // certain judges what is a command.
 func (j *judging) certain(c *command.Command) {
+	j.trace.command(PartCommand, c)
 	v := j.lists()
 	if v.Effect == 0 && j.defaults {
-		if rule := j.policy.Defaults.last(service.ActionShell, j.agent, &j.subject); rule != nil {
-			v = Verdict{Effect: rule.Effect, Rule: rule}
-		} else {
-			v.Effect = Ask
-		}
+		v = j.policy.byDefault(service.ActionShell, j.agent, &j.subject, j.trace)
 	}
 	if v.Effect != Deny {
 		v.Doubt = c.Doubt
@@ -139,8 +148,11 @@ func (j *judging) certain(c *command.Command) {
 func (j *judging) possible(c *command.Command) {
 	j.subject.doubtful = true // an allow says nothing here
 	j.subject.only = namesCommand
+	j.trace.command(PartPossible, c)
 	for i := range j.policy.Lists {
-		if rule := j.policy.Lists[i].judge(service.ActionShell, j.agent, &j.subject); rule != nil {
+		list := &j.policy.Lists[i]
+		j.trace.consult(list, false)
+		if rule := list.judge(service.ActionShell, j.agent, &j.subject, j.trace); rule != nil {
 			j.answer(Verdict{Effect: Ask, Rule: rule, Command: c.Plain, Doubt: "may be run by what stands in front of it"})
 		}
 	}
@@ -153,6 +165,7 @@ func namesCommand(r *Rule) bool { return r.Resource.prefix != "" || r.Resource.w
 // whole judges the line as it was written, by the denies.
 func (j *judging) whole(line string) {
 	line = strings.TrimSpace(line)
+	j.trace.begin(PartLine, service.ActionShell, line)
 	j.subject = subject{plain: line, raw: line, only: func(r *Rule) bool { return strings.Trim(r.Resource.text, "*?") != "" }}
 	if v := j.lists(); v.Effect == Deny {
 		v.Command = line
@@ -176,9 +189,10 @@ func (j *judging) write(w command.Write, directory string, moves bool) {
 		file = path.Join(directory, file)
 	}
 	v := Verdict{}
+	j.trace.begin(PartWrite, service.ActionEdit, cmp.Or(file, w.Path))
 	if clean, ok := canonical(service.ActionEdit, file); ok {
-		if v, _ = j.policy.configured(service.ActionEdit, clean, j.agent); v.Effect == 0 && j.defaults {
-			v = j.policy.Evaluate(service.ActionEdit, clean, j.agent)
+		if v, _ = j.policy.configured(service.ActionEdit, clean, j.agent, j.trace); v.Effect == 0 && j.defaults {
+			v = j.policy.byDefault(service.ActionEdit, j.agent, &subject{plain: clean, raw: clean}, j.trace)
 		}
 	} else if doubt == "" {
 		doubt = "writes to a file outside of the root"
