@@ -37,7 +37,7 @@ func DefaultDir() string {
 		return filepath.Join(base, dirName)
 	}
 	uid := strconv.Itoa(os.Geteuid())
-	base := filepath.Join("/run/user", uid)
+	base := "/run/user/" + uid
 	if info, err := os.Lstat(base); err == nil && info.IsDir() && owner(info) == os.Geteuid() {
 		return filepath.Join(base, dirName)
 	}

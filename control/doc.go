@@ -35,10 +35,11 @@
 // # What it costs
 //
 // At most 64 connections are served at a time, the others wait in the system's
-// queue; at most 16 of them watch. A header has at most 16 KiB and a body 64, both
-// within ten seconds; an answer is written within ten. A list weighs about 1 MiB at
-// most and says how many requests are not in it, and a text of a request that is
-// too long is cut, and said to be. The queue never waits for who watches it.
+// queue; at most 16 of them watch. A header has at most 16 KiB and a body 64, which
+// come within ten seconds; the answer is taken within twenty, and each line of a
+// watch within ten. A list weighs about 1 MiB at most and says how many requests
+// are not in it, and a text of a request that is too long is cut, and said to be.
+// The queue never waits for who watches it.
 //
 // # What a killed host leaves
 //

@@ -180,7 +180,7 @@ func (s *Server) reply(r *http.Request) (any, error) {
 	if err := s.mayAnswer(id, answer.Kind); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.pace.patience)
+	ctx, cancel := context.WithTimeout(r.Context(), s.pace.patience/2) // while the request's own context lasts
 	defer cancel()
 	others, err := s.queue.Reply(ctx, id, answer)
 	if err == nil {
@@ -242,8 +242,7 @@ func (s *Server) rejectSession(r *http.Request) (any, error) {
 func decode(body io.Reader, into any, keys ...string) error {
 	raw, err := io.ReadAll(body)
 	if err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("body has more than %d bytes", large.Limit)}
 		}
 		return invalid("body: %v", err)

@@ -45,8 +45,8 @@ const (
 	maxHeader      = 16 << 10
 	maxBody        = 64 << 10
 
-	// patience is how long a client may take to send a request, and how long to
-	// take an answer.
+	// patience is how long a client may take to send a request, and twice that how long
+	// until it has taken the answer. Half of it is for the saving of an approval.
 	patience = 10 * time.Second
 	// idle is how long a connection is kept for the next request.
 	idle = 30 * time.Second
@@ -162,7 +162,7 @@ func (s *Server) open() error {
 func (s *Server) server() *http.Server {
 	return &http.Server{
 		Handler:           s.handler(),
-		ReadHeaderTimeout: s.pace.patience, ReadTimeout: s.pace.patience, WriteTimeout: s.pace.patience, IdleTimeout: s.pace.idle,
+		ReadHeaderTimeout: s.pace.patience, ReadTimeout: s.pace.patience, WriteTimeout: 2 * s.pace.patience, IdleTimeout: s.pace.idle,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 		BaseContext:    func(net.Listener) context.Context { return s.life.Context() },

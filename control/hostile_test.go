@@ -1,0 +1,465 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/tool"
+)
+
+// said sends bytes and gives what comes back until the host closes the connection.
+func said(t *testing.T, path, text string) string {
+	t.Helper()
+	conn := raw(t, path)
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, text) // the host may have had enough of it
+	answer, err := io.ReadAll(conn)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%.40q: the connection is kept", text)
+	}
+	return string(answer)
+}
+
+// TestHostileRequests: each is answered with an error or not at all, within its
+// time, and the host goes on. Seen to fail without the bound of the body, and
+// without the timeouts.
+func TestHostileRequests(t *testing.T) {
+	s := serve(t, "", quick())
+	c := client(t, s.dir)
+	s.ask(t, caller("s", "1"), "moon")
+	id := shown(t, c, 1)[0].ID
+	post := func(path, body string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	}
+	noise := make([]byte, 100_000)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	tests := map[string]struct{ text, want string }{
+		"nothing":          {"", ""},
+		"half a header":    {"GET /v1/status HTTP/1.1\r\nHo", ""},
+		"half a body":      {"POST /v1/sessions/reject HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "invalid"},
+		"noise":            {string(noise), ""},
+		"endless header":   {"GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "431"},
+		"endless body":     {post("/v1/approvals/"+id, `{"answer":"once","feedback":"`+strings.Repeat("x", 1<<20)+`"}`), CodeTooLarge},
+		"unknown path":     {"GET /v1/approve HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", CodeUnknown},
+		"unknown method":   {"DELETE /v1/approvals HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", CodeUnknown},
+		"unknown key":      {post("/v1/approvals/"+id, `{"answer":"once","by":"root"}`), CodeInvalid},
+		"key in capitals":  {post("/v1/approvals/"+id, `{"Answer":"once"}`), CodeInvalid},
+		"key twice":        {post("/v1/approvals/"+id, `{"answer":"reject","answer":"once"}`), CodeInvalid},
+		"two values":       {post("/v1/approvals/"+id, `{"answer":"once"}{}`), CodeInvalid},
+		"no object":        {post("/v1/approvals/"+id, `["once"]`), CodeInvalid},
+		"null":             {post("/v1/approvals/"+id, `null`), CodeInvalid},
+		"no answer":        {post("/v1/approvals/"+id, `{}`), CodeInvalid},
+		"wrong type":       {post("/v1/approvals/"+id, `{"answer":1}`), CodeInvalid},
+		"not UTF-8":        {post("/v1/approvals/"+id, "{\"answer\":\"once\",\"feedback\":\"\xff\"}"), CodeInvalid},
+		"wrong duration":   {post("/v1/approvals/"+id, `{"answer":"always","expires":"soon"}`), CodeInvalid},
+		"deep":             {post("/v1/approvals/"+id, strings.Repeat("[", 60_000)), CodeInvalid},
+		"no such approval": {post("/v1/approvals/x", `{"answer":"once"}`), CodeNotPending},
+	}
+	var hostile sync.WaitGroup
+	for name, test := range tests {
+		hostile.Go(func() {
+			if got := said(t, s.Path(), test.text); !strings.Contains(got, test.want) || strings.Contains(got, "200 OK") {
+				t.Errorf("%s: got %.300q, want %s", name, got, test.want)
+			}
+		})
+	}
+	hostile.Wait()
+	if got := shown(t, c, 1); got[0].ID != id {
+		t.Errorf("pending is %+v, want the same request", got)
+	}
+}
+
+// TestManyConnections: of 200 that say nothing the host keeps its 64 for as long as
+// a client may take, and then serves who waited; of 200 that ask at once all are
+// answered. Seen to fail with no bound.
+func TestManyConnections(t *testing.T) {
+	s := serve(t, "", quick())
+	for range 200 {
+		raw(t, s.Path())
+	}
+	if c := client(t, s.dir); c.Pid() != os.Getpid() {
+		t.Errorf("host is %d", c.Pid())
+	}
+	var asking sync.WaitGroup
+	for range 200 {
+		asking.Go(func() {
+			c := newClient(s.Path())
+			defer c.Close()
+			if _, err := c.Pending(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// TestConnectionsAreBounded counts those that are served at a time.
+func TestConnectionsAreBounded(t *testing.T) {
+	p := quick()
+	p.patience = time.Minute
+	s := serve(t, "", p)
+	before := descriptors(t)
+	for range 200 {
+		raw(t, s.Path())
+	}
+	want := before + 200 + maxConnections
+	for deadline := time.Now().Add(5 * time.Second); descriptors(t) < want && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // for one more
+	if got := descriptors(t); got != want {
+		t.Errorf("%d sockets are open, want %d", got, want)
+	}
+}
+
+// watch follows a host; the lists come through the channel, then the error.
+func watch(t *testing.T, c *Client) (lists <-chan List, ended <-chan error, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	all, end := make(chan List, 1000), make(chan error, 1)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for list, err := range c.Watch(ctx) {
+			if err != nil {
+				end <- err
+				return
+			}
+			all <- list
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-gone
+	})
+	return all, end, cancel
+}
+
+// TestWatch: the whole list at once, and after each change; a watcher that goes
+// gives its place back. Seen to fail without the first list, and with a Watch after
+// it.
+func TestWatch(t *testing.T) {
+	s := serve(t, "", quick())
+	c := client(t, s.dir)
+	lists, ended, stop := watch(t, c)
+	until := func(want ...string) List {
+		t.Helper()
+		for {
+			list, got := receive(t, lists), []string{}
+			for _, p := range list.Approvals {
+				got = append(got, p.Resources...)
+			}
+			if slices.Equal(got, want) {
+				return list
+			}
+		}
+	}
+	until()
+	s.ask(t, caller("s", "1"), "moon")
+	until("moon")
+	s.ask(t, caller("s", "2"), "mars")
+	list := until("moon", "mars")
+	time.Sleep(5 * quick().heartbeat) // nothing but heartbeats
+	if _, err := c.Reply(t.Context(), list.Approvals[0].ID, permission.Answer{Kind: permission.Once}); err != nil {
+		t.Fatal(err)
+	}
+	until("mars")
+	stop()
+	if err := receive(t, ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v, want the cause", err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); len(s.watchers) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the watcher that left keeps its place")
+		}
+	}
+	for range c.Watch(t.Context()) {
+		break // which leaves nothing behind
+	}
+}
+
+// TestWatchersAreBounded, and those who are one too many are told so.
+func TestWatchersAreBounded(t *testing.T) {
+	s := serve(t, "", quick())
+	c := client(t, s.dir)
+	for range maxWatchers {
+		lists, _, _ := watch(t, c)
+		receive(t, lists)
+	}
+	_, ended, _ := watch(t, c)
+	var e *Error
+	if err := receive(t, ended); !errors.As(err, &e) || e.Code != CodeBusy {
+		t.Errorf("error is %v, want %s", err, CodeBusy)
+	}
+}
+
+// TestWatcherThatDoesNotRead: the queue goes on, and the watcher is dropped when it
+// has taken nothing for a while. Seen to fail without the deadline of a line.
+func TestWatcherThatDoesNotRead(t *testing.T) {
+	s := serve(t, "", quick())
+	lazy := raw(t, s.Path())
+	if _, err := io.WriteString(lazy, "GET /v1/approvals/watch HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); len(s.watchers) == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	c := client(t, s.dir)
+	big := caller("s", "1")
+	big.Review = strings.Repeat("x", maxReview)
+	for i := range 100 {
+		began := time.Now()
+		outcome := s.ask(t, big, fmt.Sprint(i))
+		id := shown(t, c, 1)[0].ID
+		if _, err := c.Reply(t.Context(), id, permission.Answer{Kind: permission.Reject}); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, outcome)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Fatalf("a request took %v", took)
+		}
+	}
+	for deadline := time.Now().Add(5 * time.Second); len(s.watchers) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a watcher that reads nothing is kept")
+		}
+	}
+}
+
+// TestSilentHost: who watches a host that says nothing is told. Seen to fail without
+// the client's timer.
+func TestSilentHost(t *testing.T) {
+	p := quick()
+	p.heartbeat = time.Minute
+	s := serve(t, "", p)
+	c := client(t, s.dir)
+	c.silence = 100 * time.Millisecond
+	_, ended, _ := watch(t, c)
+	if err := receive(t, ended); !errors.Is(err, ErrSilent) {
+		t.Errorf("ended with %v, want ErrSilent", err)
+	}
+}
+
+// TestLaw41Close: closing ends who watches and who dawdles, soon, and leaves no
+// socket, no descriptor, and (see TestMain) no goroutine. So does the closing, or the
+// cancelling, of the scope. Seen to fail with a Close that waits for the connections
+// to end by themselves.
+func TestLaw41Close(t *testing.T) {
+	end := map[string]func(s *served) error{
+		"closed":         func(s *served) error { return s.Close(context.Background()) },
+		"life closed":    func(s *served) error { return s.life.Close(context.Background()) },
+		"life cancelled": func(s *served) error { s.life.Cancel(errors.New("enough")); return nil },
+	}
+	for name, end := range end {
+		t.Run(name, func(t *testing.T) {
+			p := quick()
+			p.patience = time.Minute
+			s := serve(t, "", p)
+			c := client(t, s.dir)
+			c.Close()
+			before := descriptors(t)
+			s.ask(t, caller("s", "1"), "moon")
+			var ends []<-chan error
+			for range 5 {
+				lists, ended, _ := watch(t, c)
+				receive(t, lists)
+				ends = append(ends, ended)
+			}
+			slow := raw(t, s.Path())
+			if _, err := io.WriteString(slow, "POST /v1/sessions/reject HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+				t.Fatal(err)
+			}
+			raw(t, s.Path())
+			began := time.Now()
+			if err := end(s); err != nil {
+				t.Error(err)
+			}
+			for _, ended := range ends {
+				if err := receive(t, ended); !errors.Is(err, ErrClosed) {
+					t.Errorf("a watcher ended with %v, want ErrClosed", err)
+				}
+			}
+			if err := s.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("closing took %v", took)
+			}
+			if left := files(t, s.dir); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+			c.Close()
+			want := before - 1 + 2 // the listener is gone, the two raw ones are ours
+			for deadline := time.Now().Add(2 * time.Second); descriptors(t) > want && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
+			}
+			if got := descriptors(t); got > want {
+				t.Errorf("%d sockets are open, want %d", got, want)
+			}
+			if clients, err := Hosts(t.Context(), s.dir); len(clients) != 0 || err != nil {
+				t.Errorf("hosts are %v, %v, want none", clients, err)
+			}
+			if len(s.queue.Pending()) != 1 {
+				t.Error("the request did not outlive the server")
+			}
+		})
+	}
+}
+
+// TestListIsBounded: a queue that is full of large requests is shown in part, says so,
+// and what is not shown comes when that was answered.
+func TestListIsBounded(t *testing.T) {
+	s := serve(t, "", quick())
+	c := client(t, s.dir)
+	big := caller("s", "1")
+	big.Review = strings.Repeat("\x01", 2*maxReview) // each is six bytes in JSON
+	big.Input = json.RawMessage(`{"text":"` + strings.Repeat("é", 2*maxInput) + `"}`)
+	resources := make([]string, 0, 20_000)
+	for i := range 20_000 {
+		resources = append(resources, fmt.Sprintf("moon/%d", i))
+	}
+	const n = 40
+	for i := range n {
+		big.Identity.Session = fmt.Sprint(i)
+		s.ask(t, big, fmt.Sprint(i))
+	}
+	shown(t, c, n)
+	list, err := c.Pending(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.More == 0 || len(list.Approvals) == 0 || len(list.Approvals)+list.More != n {
+		t.Fatalf("%d are shown and %d more", len(list.Approvals), list.More)
+	}
+	encoded, err := encode(list)
+	if err != nil || len(encoded) > maxAnswer+1000 {
+		t.Errorf("the list has %d bytes, %v", len(encoded), err)
+	}
+	p := list.Approvals[0]
+	var input string
+	if err := json.Unmarshal(p.Input, &input); err != nil || !p.InputCut || !strings.HasPrefix(input, `{"text":"éé`) ||
+		strings.ContainsRune(input, '\uFFFD') || len(input) > maxInput {
+		t.Errorf("input is %.40s…, cut %t, %v", p.Input, p.InputCut, err)
+	}
+	if !slices.Equal(p.Cut, []string{"review"}) || len(p.Review) != maxReview {
+		t.Errorf("cut are %v", p.Cut)
+	}
+	for range n {
+		one, err := c.Pending(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Reply(t.Context(), one.Approvals[0].ID, permission.Answer{Kind: permission.Once}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown(t, c, 0)
+
+	// More resources than can be shown: nobody says yes to them here.
+	outcome := s.ask(t, big, resources...)
+	p = shown(t, c, 1)[0]
+	if !slices.Contains(p.Cut, "resources") || len(p.Save) != 0 {
+		t.Errorf("cut are %v, and %d patterns are shown", p.Cut, len(p.Save))
+	}
+	for _, kind := range []permission.AnswerKind{permission.Once, permission.Always} {
+		if _, err := c.Reply(t.Context(), p.ID, permission.Answer{Kind: kind}); !errors.Is(err, ErrNotShown) {
+			t.Errorf("%s: %v, want ErrNotShown", kind, err)
+		}
+	}
+	if _, err := c.Reply(t.Context(), p.ID, permission.Answer{Kind: permission.Reject}); err != nil {
+		t.Error(err)
+	}
+	receive(t, outcome)
+}
+
+// TestShow: what is cut, and that it is said.
+func TestShow(t *testing.T) {
+	long := strings.Repeat("é", 20<<10)
+	p := permission.Pending{Request: permission.Request{
+		Caller: permission.Caller{Input: json.RawMessage("not JSON"), Effects: tool.None}, Why: long,
+		Resources: []string{"a"}, Save: []string{long}, Metadata: map[string]string{"a": "b", "c": long, "d": "e"},
+	}}
+	got := show(p)
+	if string(got.Input) != `"not JSON"` || got.InputCut || !slices.Equal(got.Cut, []string{"why", "metadata"}) ||
+		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || got.Effects == nil {
+		t.Errorf("got %+v", got)
+	}
+	if got := show(permission.Pending{}); got.Input != nil || got.Cut != nil || got.Resources == nil {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// FuzzReplyBody: whatever is sent, it is an answer that the queue can take, or an
+// error that is the client's.
+func FuzzReplyBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"answer":"once"}`, `{"answer":"always","feedback":"é","expires":"1h"}`, `{"answer":"reject","feedback":"\ud800"}`, `{}`, `[]`,
+		`{"answer":"always","expires":"-1h"}`, `{"answer":"once","expires":"1h"}`, `{"answer":"once","answer":"always"}`, "\xff",
+	} {
+		f.Add(seed)
+	}
+	q := permission.NewQueue(permission.QueueOptions{})
+	f.Fuzz(func(t *testing.T, raw string) {
+		var body replyBody
+		err := decode(strings.NewReader(raw), &body, "answer", "feedback", "expires")
+		var answer permission.Answer
+		if err == nil {
+			answer, err = body.answer("ann")
+		}
+		if err != nil {
+			if status, _ := failure(err); status != http.StatusBadRequest {
+				t.Errorf("%q: %v has status %d", raw, err, status)
+			}
+			return
+		}
+		if answer.By != "ann" {
+			t.Errorf("%q: by %q", raw, answer.By)
+		}
+		if _, err := q.Reply(t.Context(), "nothing", answer); !errors.Is(err, permission.ErrNotPending) {
+			t.Errorf("%q: the queue does not take %+v: %v", raw, answer, err)
+		}
+	})
+}
+
+// FuzzRequests: a connection that says anything gets an answer or is closed, and
+// changes nothing.
+func FuzzRequests(f *testing.F) {
+	s := serve(f, "", pace{patience: 20 * time.Millisecond, idle: 20 * time.Millisecond, heartbeat: time.Millisecond, pause: time.Millisecond})
+	s.ask(f, caller("s", "1"), "moon")
+	for _, seed := range []string{
+		request, "GET /v1/approvals/watch HTTP/1.1\r\nHost: x\r\n\r\n", "POST /v1/approvals/x HTTP/1.1\r\nHost: x\r\nContent-Length: 17\r\n\r\n{\"answer\":\"once\"}",
+		"POST /v1/sessions/reject HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n", "\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		conn := raw(t, s.Path())
+		_ = conn.SetDeadline(time.Now().Add(50 * time.Millisecond))
+		_, _ = conn.Write(text)
+		if response, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1000))
+			_ = response.Body.Close()
+		}
+		_ = conn.Close()
+		if len(s.queue.Pending()) != 1 {
+			t.Errorf("%q changed the queue", text)
+		}
+	})
+}
