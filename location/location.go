@@ -127,13 +127,22 @@ func (l *Location) open(ctx context.Context) (err error) {
 	return starting.Wait()
 }
 
-// gate makes a gate of one call.
+// gate makes a gate of one call, which tells nobody if that is only explained.
 func (l *Location) gate(caller registry.Caller) tool.Gate {
-	return l.engine.Gate(permission.Caller{
+	engine := l.engine
+	if caller.Explaining {
+		engine = engine.WithRecorder(nil)
+	}
+	return engine.Gate(l.caller(caller))
+}
+
+// caller is whose call it is, in the words of the engine.
+func (l *Location) caller(caller registry.Caller) permission.Caller {
+	return permission.Caller{
 		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin, Preparing: caller.Preparing,
 		Root: l.files.Path(), Digest: caller.Digest, Definition: caller.Definition, Input: caller.Input,
 		Effects: caller.Effects, Irreversible: caller.Irreversible, Review: caller.Review, Asking: caller.Asking,
-	})
+	}
 }
 
 // Name is the Location's name.

@@ -80,6 +80,7 @@ type run struct {
 	preparation tool.Preparation
 	bounding    *output.Bounding
 	ran         bool
+	explaining  bool      // it is only explained; see Plan
 	at          time.Time // when it came
 }
 

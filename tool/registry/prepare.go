@@ -59,9 +59,11 @@ func (r *run) checkPreparation() error {
 	declared := r.entry.definition.Effects
 	p.Effects = cmp.Or(p.Effects, declared)
 	if beyond := p.Effects.Beyond(declared); beyond != 0 {
-		r.registry.contradicted(tool.Contradiction{
-			Identity: r.call.Identity, Tool: r.call.Tool, During: "prepare", Allowed: declared, Wanted: p.Effects,
-		})
+		if !r.explaining {
+			r.registry.contradicted(tool.Contradiction{
+				Identity: r.call.Identity, Tool: r.call.Tool, During: "prepare", Allowed: declared, Wanted: p.Effects,
+			})
+		}
 		return &tool.Error{Kind: tool.KindContradiction, Cause: fmt.Errorf(
 			"%s says that this call would have the effects %s, and declares no more than %s: declare them at registration", r.call.Tool, p.Effects, declared)}
 	}
@@ -131,7 +133,7 @@ func (r *run) caller(preparing bool) Caller {
 	owner := r.entry.registration.owner
 	c := Caller{
 		Identity: r.call.Identity, Tool: r.call.Tool, Plugin: owner.Name, Builtin: owner.Builtin, Digest: owner.Digest,
-		Definition: r.entry.digest, Preparing: preparing, Input: r.call.Input,
+		Definition: r.entry.digest, Preparing: preparing, Explaining: r.explaining, Input: r.call.Input,
 	}
 	if !preparing {
 		c.Effects, c.Irreversible, c.Asking = r.effects(), r.preparation.Irreversible, r.asking
@@ -155,15 +157,19 @@ func (r *run) asking(request tool.PermissionRequest) (answered func()) {
 	}
 }
 
-// authorize asks for what the call needs, in order, up to the first no. A tool
-// that is not built in and asks for nothing is asked for under its own id, on
-// everything (law 33). A built-in may also assert while it runs.
-func (r *run) authorize(work context.Context) error {
-	requests := r.preparation.Requests
-	if len(requests) == 0 && !r.entry.registration.owner.Builtin {
-		requests = []tool.PermissionRequest{{Action: r.call.Tool, Resources: []string{"*"}, Save: []string{"*"}}}
+// requests are what the call needs. A tool that is not built in and asks for nothing
+// is asked for under its own id, on everything (law 33).
+func (r *run) requests() []tool.PermissionRequest {
+	if len(r.preparation.Requests) == 0 && !r.entry.registration.owner.Builtin {
+		return []tool.PermissionRequest{{Action: r.call.Tool, Resources: []string{"*"}, Save: []string{"*"}}}
 	}
-	for _, request := range requests {
+	return r.preparation.Requests
+}
+
+// authorize asks for what the call needs, in order, up to the first no. A built-in
+// may also assert while it runs.
+func (r *run) authorize(work context.Context) error {
+	for _, request := range r.requests() {
 		if err := r.gate.Assert(work, request); err != nil {
 			return err
 		}

@@ -90,6 +90,9 @@ type Caller struct {
 	// Preparing is true for the gate of a tool that prepares the call: it answers
 	// from rules alone and asks nobody (law 25).
 	Preparing bool
+	// Explaining says that the call is not made, and only explained: what its gate
+	// answers is recorded nowhere ([Capture.Plan]).
+	Explaining bool
 	// Effects, Irreversible and Review are what the call may do and, in the tool's own
 	// words, will do. They are empty while it is being prepared.
 	Effects      tool.Effects
