@@ -164,7 +164,7 @@ func (p *Policy) Explain(action, resource, directory, agent string) Explanation 
 		x.Directory = directory
 	}
 	var t trace
-	x.decide(p.evaluate(action, resource, directory, agent, &t))
+	x.decide(p.evaluate(action, x.Resource, directory, agent, &t))
 	x.Parts = t.parts
 	return x
 }
