@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -237,6 +238,9 @@ func ofPid(t *testing.T, dir string, pid int) *Client {
 	clients, err := Hosts(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(clients, func(a, b *Client) int { return a.Pid() - b.Pid() }) {
+		t.Errorf("hosts are not in the order of their pids: %v", clients)
 	}
 	var found *Client
 	for _, c := range clients {

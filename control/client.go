@@ -184,6 +184,9 @@ func (c *Client) Pending(ctx context.Context) (list List, err error) {
 // [permission.ErrNotSavable], [permission.ErrSaving] or [ErrNotShown], another [Error],
 // or about the connection; then it is not known whether the host took the answer.
 func (c *Client) Reply(ctx context.Context, id string, answer permission.Answer) ([]string, error) {
+	if id == "" || id == "." || id == ".." { // no id, but a path
+		return nil, permission.ErrNotPending
+	}
 	body := replyBody{Answer: answer.Kind, Feedback: answer.Feedback}
 	if answer.Expires != 0 {
 		body.Expires = answer.Expires.String()
@@ -270,9 +273,11 @@ func (c *Client) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("host %d (%s): %w", c.pid, c.path, err)
 }
 
-// Watch gives the list at once and after each change. It ends with an error, unless
-// the loop is left: the cause of ctx when that is over, [ErrClosed], [ErrSilent], an
-// [Error], or what is wrong with the connection.
+// Watch gives the list at once and after each change, of which several may be one.
+// It ends with an error, unless the loop is left: the cause of ctx when that is over,
+// [ErrClosed], [ErrSilent], an [Error], or what is wrong with the connection. A loop
+// that takes nothing for ten seconds while there is much to take is given up by the
+// host, which is [ErrClosed] too; it may watch again.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[List, error] {
 	return func(yield func(List, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

@@ -180,7 +180,7 @@ func (s *Server) reply(r *http.Request) (any, error) {
 	if err := s.mayAnswer(id, answer.Kind); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.pace.patience/2) // while the request's own context lasts
+	ctx, cancel := context.WithTimeout(r.Context(), s.pace.patience/2) // what came of it has to be answered
 	defer cancel()
 	others, err := s.queue.Reply(ctx, id, answer)
 	if err == nil {

@@ -161,8 +161,10 @@ func (s *Server) open() error {
 
 func (s *Server) server() *http.Server {
 	return &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: s.pace.patience, ReadTimeout: s.pace.patience, WriteTimeout: 2 * s.pace.patience, IdleTimeout: s.pace.idle,
+		Handler:        s.handler(),
+		ReadTimeout:    s.pace.patience, // of the header as well
+		WriteTimeout:   2 * s.pace.patience,
+		IdleTimeout:    s.pace.idle,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 		BaseContext:    func(net.Listener) context.Context { return s.life.Context() },

@@ -21,9 +21,6 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	changes, stop := s.queue.Watch() // before the first list, so that no change is missed
 	defer stop()
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Time{}); err != nil { // it was for the request
-		return
-	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	write := func(line []byte) bool {
 		if err := control.SetWriteDeadline(time.Now().Add(s.pace.patience)); err != nil {
