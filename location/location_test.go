@@ -13,6 +13,7 @@ import (
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/sdk"
+	"github.com/toolhost/toolhost/plugins/filesystem"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) {
 			os.Exit(sandbox.Main(os.Args[2:]))
 		case "__plugin":
 			sdk.Serve(talker(os.Args[2:]))
+		case "__filesystem":
+			sdk.Serve(filesystem.New())
+		case "__writer":
+			sdk.Serve(writer())
 		}
 	}
 	goleak.VerifyTestMain(m)

@@ -27,4 +27,7 @@
 // Before anybody is asked the engine looks at what was approved for good, see
 // [Approvals]: an approval holds the patterns that were shown, for one root,
 // plugin and action (law 34), and turns an ask into an allow, never a deny.
+//
+// An [Explanation] is a verdict with every rule that was looked at for it. The code
+// that judges takes it down, so that what is explained is what is answered.
 package permission

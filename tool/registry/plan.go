@@ -48,6 +48,9 @@ type Plan struct {
 // acts, and acts only through services, which ask the same gate. It is never done for
 // a tool that is not built in, nor for the host's own, which ask for nothing.
 //
+// A tool that reaches beyond its effects through a service, while it is prepared, is
+// reported as ever: that it did.
+//
 // ctx and the deadline bound it as they bound a call. The error is about the identity,
 // as in Call, or the cause of ctx; everything else is in the plan.
 func (c *Capture) Plan(ctx context.Context, request Request) (Plan, error) {
