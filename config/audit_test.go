@@ -33,11 +33,11 @@ func TestAuditIsTheUsers(t *testing.T) {
 // A pattern that cannot be used is an error with its place.
 func TestAuditPatterns(t *testing.T) {
 	for text, want := range map[string]string{
-		"'('":                      "it is no regular expression",
+		"'('":                         "it is no regular expression",
 		"'(?:abcdefghijklmnop){900}'": "too large",
-		"'a*'":                     "matches nothing at all",
-		"''":                       "audit.redact[0]",
-		"5":                        "must be a text",
+		"'a*'":                        "matches nothing at all",
+		"''":                          "audit.redact[0]",
+		"5":                           "must be a text",
 	} {
 		w := newWorld(t)
 		w.writeUser("audit:\n  redact: [" + text + "]\n")

@@ -19,13 +19,26 @@ type part struct {
 	node   *document.Node
 }
 
-// locations puts the Locations together. What is wrong is left in l.found.
+// locations puts the Locations together, with what files that are not trusted deny.
+// What is wrong is left in l.found.
 func (l *loader) locations() ([]Location, error) {
+	locations, err := l.trustedLocations()
+	if err != nil {
+		return nil, err
+	}
+	denies := l.untrustedLists()
+	for _, location := range locations {
+		location.Policy.Lists = append(location.Policy.Lists, denies...)
+	}
+	return locations, nil
+}
+
+func (l *loader) trustedLocations() ([]Location, error) {
 	var below []part
 	if l.user != nil {
 		below = append(below, part{l.user, l.user.root})
 	}
-	if l.main == nil || !l.main.Trusted {
+	if l.main == nil {
 		return l.implicit(below)
 	}
 	below = append(below, part{l.main, l.main.root})
@@ -50,7 +63,7 @@ func (l *loader) locations() ([]Location, error) {
 }
 
 // implicit is the Location that the working directory is without a file that is
-// in effect. What an untrusted file denies is denied.
+// in effect.
 func (l *loader) implicit(below []part) ([]Location, error) {
 	if err := l.checkImplicitRoot(); err != nil {
 		return nil, err
@@ -61,11 +74,7 @@ func (l *loader) implicit(below []part) ([]Location, error) {
 		defaults.node.Entries = []document.Entry{{Key: keyPlugins, Value: filesystem}}
 	}
 	location, err := l.location(DefaultLocation, l.dir, append([]part{defaults}, below...))
-	if err != nil {
-		return nil, err
-	}
-	location.Policy.Lists = append(location.Policy.Lists, l.untrustedLists()...)
-	return []Location{location}, nil
+	return []Location{location}, err
 }
 
 // checkImplicitRoot refuses to make a Location of a directory that holds the
@@ -85,8 +94,9 @@ func (l *loader) checkImplicitRoot() error {
 	}
 	err := fmt.Errorf("%s is %s, which becomes a Location only by a config file: change to a project, or write %s here and trust it",
 		l.dir, what, FileName)
-	if l.main != nil { // the notices would be lost with the Config
-		err = fmt.Errorf("%w; %s is there and not trusted: %s", err, shorten(l.dir, l.main.Path), trustCommand(l.main))
+	if len(l.without) > 0 { // the notices would be lost with the Config
+		nearest := l.without[0]
+		err = fmt.Errorf("%w; %s is there and not trusted: %s", err, shorten(l.dir, nearest.Path), trustCommand(nearest))
 	}
 	return err
 }
@@ -118,23 +128,28 @@ func (l *loader) location(name, root string, parts []part) (Location, error) {
 	}, nil
 }
 
-// untrustedLists are the rules of a project's file that is not trusted, of which
+// untrustedLists are the rules of the project's files that are not trusted, of which
 // only the denies hold. They keep the roots that they were written for, of which
 // the working directory need be none.
 func (l *loader) untrustedLists() []permission.List {
-	if l.main == nil {
-		return nil
+	var lists []permission.List
+	for _, s := range l.without {
+		lists = append(lists, l.untrustedListsOf(s)...)
 	}
+	return lists
+}
+
+func (l *loader) untrustedListsOf(s *source) []permission.List {
 	decode := func(n *document.Node) []permission.Rule {
-		return l.decoder.rules(value(n, keyPermissions), l.main, l.pluginNames())
+		return l.decoder.rules(value(n, keyPermissions), s, l.pluginNames())
 	}
-	top := decode(l.main.root)
-	if value(l.main.root, keyLocations) == nil {
-		return []permission.List{{Rules: top, Base: resolve(l.main.dir), DeniesOnly: true}}
+	top := decode(s.root)
+	if value(s.root, keyLocations) == nil {
+		return []permission.List{{Rules: top, Base: resolve(s.dir), DeniesOnly: true}}
 	}
 	lists := []permission.List{{Rules: top, DeniesOnly: true}} // for every root, and so for this one
-	for _, e := range entries(l.main.root, keyLocations) {
-		root := l.decoder.path(value(e.Value, keyRoot), l.main)
+	for _, e := range entries(s.root, keyLocations) {
+		root := l.decoder.path(value(e.Value, keyRoot), s)
 		lists = append(lists, permission.List{Rules: append(slices.Clip(top), decode(e.Value)...), Base: resolve(root), DeniesOnly: true})
 	}
 	return lists
@@ -144,7 +159,7 @@ func (l *loader) untrustedLists() []permission.List {
 // Location, since the rules at the top of a file hold for all of them.
 func (l *loader) pluginNames() []string {
 	var names []string
-	if l.main == nil || !l.main.Trusted {
+	if l.main == nil || len(l.without) > 0 {
 		names = append(names, defaultPlugin)
 	}
 	add := func(n *document.Node) {

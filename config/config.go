@@ -6,7 +6,8 @@
 // A project's file is the nearest toolhost.yaml from the working directory
 // upward, as far as the directory with .git; where there is no .git above, only the
 // directory itself is looked in. It takes effect once the user trusted its content
-// at its place (law 40); until then its denies hold and nothing else of it does.
+// at its place (law 40); until then its denies hold and nothing else of it does: it
+// does not hide the next one upward either.
 // [Options].File, or TOOLHOST_CONFIG, names another file instead, which is trusted
 // for that run. The user's own file is toolhost/config.yaml below XDG_CONFIG_HOME,
 // or below ~/.config; it has the same keys except locations. Apart from

@@ -23,21 +23,37 @@ const FileName = "toolhost.yaml"
 // in dir or above it, only dir itself is looked in, since what lies above may
 // belong to anybody.
 func Discover(dir string) (path string, err error) {
-	dir, err = filepath.Abs(dir)
+	err = discover(dir, func(found string) (bool, error) {
+		path = found
+		return true, nil
+	})
+	return path, err
+}
+
+// discover visits the project's files for a directory, the nearest first, until one
+// is what was looked for.
+func discover(dir string, visit func(path string) (done bool, err error)) error {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return "", err
+		return err
 	}
 	top, err := nearestWith(dir, ".git")
 	if err != nil {
-		return "", err
+		return err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
 		path := filepath.Join(at, FileName)
-		if found, err := exists(path); found || err != nil {
-			return path, err
+		found, err := exists(path)
+		if err != nil {
+			return err
+		}
+		if found {
+			if done, err := visit(path); done || err != nil {
+				return err
+			}
 		}
 		if top == "" || at == top {
-			return "", nil
+			return nil
 		}
 	}
 }

@@ -56,6 +56,7 @@ const (
 	maxRules        = 1024 // of a file's top, and of a Location
 	maxInstructions = 16
 	maxItems        = 256 // of every other list
+	maxUntrusted    = 8   // files of a project that are read for their denies
 	maxPath         = 4095
 	maxAction       = 512
 )

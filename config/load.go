@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,8 @@ type loader struct {
 	options Options
 	dir     string // absolute
 	user    *source
-	main    *source // the project's file, or the named one
+	main    *source   // the project's file, if one is trusted, or the named one
+	without []*source // the project's files below that one which are not trusted
 	decoder *decoder
 	found   mistakes
 	notices []string
@@ -90,7 +92,8 @@ func newLoader(options Options) (*loader, error) {
 
 // sources are the files that were read, in order.
 func (l *loader) sources() []*source {
-	return slices.DeleteFunc([]*source{l.user, l.main}, func(s *source) bool { return s == nil })
+	all := append([]*source{l.user}, l.without...)
+	return slices.DeleteFunc(append(all, l.main), func(s *source) bool { return s == nil })
 }
 
 // read finds and reads the files and says which of them are trusted.
@@ -104,14 +107,37 @@ func (l *loader) read(ctx context.Context) error {
 			s.Trusted = true
 		}
 	}
-	path, role, err := l.mainPath()
-	if path == "" || err != nil {
-		return err
+	if named := l.namedPath(); named != "" {
+		s, err := readSource(named, NamedFile)
+		if err != nil {
+			return err
+		}
+		s.Trusted, l.main = true, s
+		return nil
 	}
-	if l.main, err = readSource(path, role); err != nil {
-		return err
+	return discover(l.dir, func(path string) (bool, error) { return l.readProject(ctx, path) })
+}
+
+// readProject reads a file of the project, and says whether it is the one to use. One
+// that is not trusted must not hide one above it that is: the work is as if it were
+// not there, except that what it denies is denied (law 40).
+func (l *loader) readProject(ctx context.Context, path string) (bool, error) {
+	if len(l.without) == maxUntrusted {
+		return false, fmt.Errorf("%s is the %dth file above the working directory that is not trusted: trust the nearest, or remove some", path, maxUntrusted+1)
 	}
-	return l.trust(ctx, l.main)
+	s, err := readSource(path, ProjectFile)
+	if err != nil {
+		return false, err
+	}
+	if err := l.trust(ctx, s); err != nil {
+		return false, err
+	}
+	if !s.Trusted {
+		l.without = append(l.without, s)
+		return false, nil
+	}
+	l.main = s
+	return true, nil
 }
 
 // userPath is where the user's own file would be, or nothing.
@@ -126,27 +152,17 @@ func (l *loader) userPath() string {
 	return filepath.Join(base, "toolhost", "config.yaml")
 }
 
-func (l *loader) mainPath() (string, Role, error) {
-	named := l.options.File
-	if named == "" {
-		named = l.options.Getenv("TOOLHOST_CONFIG")
+// namedPath is the file that is used in place of the project's, or nothing.
+func (l *loader) namedPath() string {
+	named := cmp.Or(l.options.File, l.options.Getenv("TOOLHOST_CONFIG"))
+	if named == "" || filepath.IsAbs(named) {
+		return named
 	}
-	if named == "" {
-		path, err := Discover(l.dir)
-		return path, ProjectFile, err
-	}
-	if !filepath.IsAbs(named) {
-		named = filepath.Join(l.dir, named)
-	}
-	return named, NamedFile, nil
+	return filepath.Join(l.dir, named)
 }
 
-// trust decides whether the file is in effect (law 40).
+// trust decides whether a project's file is in effect (law 40).
 func (l *loader) trust(ctx context.Context, s *source) error {
-	if s.Role == NamedFile {
-		s.Trusted = true
-		return nil
-	}
 	digest := ""
 	if l.options.TrustedDigest != nil {
 		var err error

@@ -140,6 +140,72 @@ func TestLaw40DeniesKeepTheirRoot(t *testing.T) {
 	})
 }
 
+// TestLaw40UntrustedFileHidesNoTrustedOne: below a file that is trusted another one,
+// which is not, only adds what it denies; that of each file between them, too. Seen to
+// fail with the nearest file as the only one.
+func TestLaw40UntrustedFileHidesNoTrustedOne(t *testing.T) {
+	w := newWorld(t)
+	top := w.write(FileName, `
+plugins: {filesystem: {}, process: {}}
+permissions:
+  - {action: read, resource: "*/.env", effect: allow}
+  - {action: read, resource: a/b/kept, effect: deny}
+`)
+	w.write("a/"+FileName, `permissions: [{action: read, resource: b/x, effect: deny}]`)
+	nearest := w.write("a/b/"+FileName, `
+plugins: {evil: {command: [./evil]}}
+permissions: [{action: "*", resource: "*", effect: allow}, {action: read, resource: y, effect: deny}]
+`)
+	w.dir = filepath.Dir(nearest)
+	denied := map[string]string{"read a/b/x": "denied by toolhost.yaml:1", "read a/b/y": "denied by toolhost.yaml:3", "read y": "allowed by default"}
+
+	w.trust(top)
+	c := w.mustLoad()
+	if c.Locations[0].Root != w.project {
+		t.Errorf("root: got %s, want %s", c.Locations[0].Root, w.project)
+	}
+	wantPlugins(t, c.Locations[0].Plugins, builtin("filesystem"), builtin("process"))
+	wantVerdicts(t, c.Locations[0].Policy, denied)
+	wantVerdicts(t, c.Locations[0].Policy, map[string]string{
+		"read a/b/kept": "denied by toolhost.yaml:5", "read a/b/.env": "allowed by toolhost.yaml:4", "edit a/b/z": "asked for: no rule speaks of it",
+	})
+	if len(c.Notices) != 2 || len(c.Files) != 3 || !c.Files[2].Trusted || c.Files[0].Trusted {
+		t.Errorf("notices %q, files %+v", c.Notices, c.Files)
+	}
+
+	delete(w.trusted, top) // and none is trusted: that is the directory, and each one denies
+	c = w.mustLoad()
+	if c.Locations[0].Root != w.dir {
+		t.Errorf("root: got %s, want %s", c.Locations[0].Root, w.dir)
+	}
+	wantVerdicts(t, c.Locations[0].Policy, map[string]string{
+		"read kept": "denied by toolhost.yaml:5", "read x": "denied by toolhost.yaml:1", "read y": "denied by toolhost.yaml:3", "read .env": "asked for by default: may hold secrets",
+	})
+
+	w.trust(nearest) // which is the only one then
+	w.trust(top)
+	c = w.mustLoad()
+	if c.Locations[0].Root != w.dir || len(c.Files) != 1 || c.Locations[0].Plugins[0].Name != "evil" {
+		t.Errorf("got %+v, %+v", c.Locations[0], c.Files)
+	}
+}
+
+// TestUntrustedFilesAreBounded: each is read before anybody trusts it.
+func TestUntrustedFilesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	for range maxUntrusted {
+		w.dir = filepath.Join(w.dir, "d")
+		w.write(filepath.Join(w.dir, FileName), "{}")
+	}
+	if c := w.mustLoad(); len(c.Files) != maxUntrusted {
+		t.Errorf("got %d files, want %d", len(c.Files), maxUntrusted)
+	}
+	path := w.write(FileName, "{}")
+	if _, err := w.load(); err == nil || !strings.HasPrefix(err.Error(), path+" is the 9th file above the working directory that is not trusted") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestLaw40MistakeInUntrustedFile: what it denies cannot be told, so nothing
 // works until it is mended, or another file is named.
 func TestLaw40MistakeInUntrustedFile(t *testing.T) {

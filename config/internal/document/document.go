@@ -126,6 +126,8 @@ func checkText(text string) *Mistake {
 			return &Mistake{at, "file is not UTF-8 here"}
 		case r == '\n':
 			at = Position{at.Line + 1, 0}
+		case r == '\r' && !strings.HasPrefix(text[i:], "\r\n"):
+			return &Mistake{at, "file has a carriage return here that ends no line: what follows would be read as a line and not be seen as one"}
 		case unicode.IsControl(r) && r != '\t' && r != '\r' && r != '\u0085':
 			return &Mistake{at, fmt.Sprintf("file has the control character %U here", r)}
 		}

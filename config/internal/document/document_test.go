@@ -102,6 +102,7 @@ func TestParseMistakes(t *testing.T) {
 		{"comment glued to a colon in braces", "{a:# b\n, c: d}\n", []Mistake{{Position{1, 3}, `":" must be followed by a space, or the text put in quotes`}}},
 		{"not UTF-8", "a: b\nc: é\xff\n", []Mistake{{Position{2, 5}, "file is not UTF-8 here"}}},
 		{"control character", "a: b\nc: \x00\n", []Mistake{{Position{2, 4}, "file has the control character U+0000 here"}}},
+		{"a line that is none", "a: b # fine\rc: d\n", []Mistake{{Position{1, 12}, "file has a carriage return here that ends no line: what follows would be read as a line and not be seen as one"}}},
 		{"control character in a key", `{"a\u0000b": 1, "ok": 2}`, []Mistake{{Position{1, 2}, `key "a\x00b" has a control character`}}},
 		{"too large", strings.Repeat("#", MaxBytes+1), []Mistake{{Position{1, 1}, "file has more than 1048576 bytes"}}},
 		{"duplicate keys, all of them", "a: 1\nb: {c: 1, c: 2}\na: 3\n", []Mistake{
