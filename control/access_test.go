@@ -374,6 +374,10 @@ func TestHungHost(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	var stopped unix.WaitStatus
+	if _, err := unix.Wait4(cmd.Process.Pid, &stopped, unix.WUNTRACED, nil); err != nil || !stopped.Stopped() {
+		t.Fatalf("status is %v, %v, want stopped", stopped, err)
+	}
 	clients, err := Hosts(t.Context(), dir)
 	if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), fmt.Sprintf("host %d ", cmd.Process.Pid)) ||
 		len(clients) != 1 || clients[0].Path() != s.Path() {

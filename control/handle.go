@@ -114,7 +114,7 @@ type wireList struct {
 func listed(pending []permission.Pending) (wireList, error) {
 	list, weight := wireList{Approvals: []json.RawMessage{}}, 0
 	for i, p := range pending {
-		one, err := encode(show(p))
+		one, err := encode(Show(p))
 		if err != nil {
 			return wireList{}, fmt.Errorf("request %s: %w", p.ID, err)
 		}
@@ -204,7 +204,7 @@ func (s *Server) mayAnswer(id string, kind permission.AnswerKind) error {
 	if i < 0 {
 		return permission.ErrNotPending
 	}
-	switch shown := show(pending[i]); {
+	switch shown := Show(pending[i]); {
 	case slices.Contains(shown.Cut, "resources"):
 		return ErrNotShown
 	case kind == permission.Always && len(shown.Save) == 0:

@@ -445,12 +445,12 @@ func TestShow(t *testing.T) {
 		Caller: permission.Caller{Input: json.RawMessage("not JSON"), Effects: tool.None}, Why: long,
 		Resources: []string{"a"}, Save: []string{long}, Metadata: map[string]string{"a": "b", "c": long, "d": "e"},
 	}}
-	got := show(p)
+	got := Show(p)
 	if string(got.Input) != `"not JSON"` || got.InputCut || !slices.Equal(got.Cut, []string{"why", "metadata"}) ||
 		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || got.Effects == nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := show(permission.Pending{}); got.Input != nil || got.Cut != nil || got.Resources == nil {
+	if got := Show(permission.Pending{}); got.Input != nil || got.Cut != nil || got.Resources == nil {
 		t.Errorf("of nothing: %+v", got)
 	}
 }

@@ -96,8 +96,9 @@ const (
 	maxWhy    = 4 << 10
 )
 
-// show makes of a request what is sent of it.
-func show(p permission.Pending) Pending {
+// Show is a request as it is sent: what a person must see of it, within the bounds of
+// a list.
+func Show(p permission.Pending) Pending {
 	c := &p.Request.Caller
 	shown := Pending{
 		ID: p.ID, Asked: p.Asked, Expires: p.Expires, Behind: p.Behind,

@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/plugin/client"
@@ -66,6 +69,11 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		p.failed(err)
 		return nil
 	}
+	if !spec.Builtin && spec.SHA256 == "" && l.options.State != nil {
+		var looking errgroup.Group
+		looking.Go(func() error { return l.lookAtProgram(ctx, p.config.Name, spec.Command[0]) })
+		defer func() { _ = looking.Wait() }() // it has no error
+	}
 	owner := registry.Owner{
 		Name: p.config.Name, Builtin: p.config.Builtin != "", Override: p.config.Override, Digest: digest(spec, p.config),
 	}
@@ -92,6 +100,21 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.incarnation = incarnation
+	return nil
+}
+
+// lookAtProgram says it when the program of a plugin that is not pinned is another one
+// than when it was trusted, or last started (law 40). The plugin is started beside that.
+func (l *Location) lookAtProgram(ctx context.Context, plugin, path string) error {
+	change, err := l.options.State.ProgramChanged(ctx, path)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		l.log.Warn("it is not known whether the program of a plugin changed", slog.String("plugin", plugin), slog.Any("error", err))
+	case change != nil:
+		l.log.Warn("the program of a plugin changed since it was last started or trusted: pin it by its sha256 if that should not happen",
+			slog.String("plugin", plugin), slog.String("program", change.Path), slog.String("was", change.OldSHA256), slog.String("is", change.NewSHA256))
+	}
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -17,11 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhost/toolhost/config"
-	"github.com/toolhost/toolhost/host"
-	"github.com/toolhost/toolhost/location"
-	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/state"
-	"github.com/toolhost/toolhost/tool/registry"
 )
 
 // app is one run of the command: its streams and the flags that all commands
@@ -85,7 +80,8 @@ the current directory is served with the built-in filesystem tools, which read.`
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
 	root.SetVersionTemplate("toolhost {{.Version}}\n")
-	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.explainCommand(), a.auditCommand(), a.statusCommand(),
+		a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 
@@ -104,68 +100,6 @@ func (a *app) load(ctx context.Context) (*config.Config, error) {
 		a.notice(notice)
 	}
 	return cfg, nil
-}
-
-// withLocation opens the host and one Location for f, and closes them after it.
-func (a *app) withLocation(ctx context.Context, f func(context.Context, *location.Location) error) (err error) {
-	log, err := a.logger()
-	if err != nil {
-		return err
-	}
-	cfg, err := a.load(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := cfg.Location(a.location); err != nil {
-		if a.location == "" {
-			err = fmt.Errorf("%w with -l", err)
-		}
-		return err
-	}
-	by, err := a.approver()
-	if err != nil {
-		return err
-	}
-	h, err := host.Open(ctx, cfg, host.Options{
-		Approver: by.Approver,
-		Launcher: sandbox.Launcher{Path: self, Args: []string{launchCommand}},
-		Builtins: builtinCommands(),
-		State:    a.state,
-		Log:      log,
-	})
-	if err != nil {
-		return operational(err)
-	}
-	defer func() {
-		closing := h.Close(context.WithoutCancel(ctx))
-		if closing != nil && err == nil {
-			err = operational(closing)
-		}
-	}()
-	l, err := h.Location(ctx, a.location)
-	if err != nil {
-		if ctx.Err() != nil {
-			return &exitError{exitInterrupted, fmt.Errorf("interrupted")}
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return err // the configuration names a root that is not there
-		}
-		return operational(err)
-	}
-	return withApprover(ctx, by, func(ctx context.Context) error { return f(ctx, l) })
-}
-
-// withCapture is withLocation for what calls tools: it also says which plugins do
-// not serve.
-func (a *app) withCapture(ctx context.Context, f func(context.Context, *registry.Capture) error) error {
-	return a.withLocation(ctx, func(ctx context.Context, l *location.Location) error {
-		for _, p := range l.Plugins() {
-			if p.Reason != "" {
-				a.notice("plugin " + p.Name + ": " + p.Reason)
-			}
-		}
-		return f(ctx, l.Capture())
-	})
 }
 
 // self is this program, whatever happens to its file meanwhile.
@@ -194,6 +128,13 @@ func (a *app) printJSON(v any) error {
 	e := json.NewEncoder(a.stdout)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// printLine prints a value as JSON on a line of its own.
+func (a *app) printLine(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 

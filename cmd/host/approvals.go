@@ -16,14 +16,16 @@ import (
 func (a *app) approvalsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "approvals",
-		Short: "Show and revoke what was approved for good",
-		Long: `Show and revoke what was approved with "always", in every project. An approval
-holds for exactly the patterns that were shown, in one project, for one plugin as
-it was then, until it is revoked. A rule that denies is stronger.`,
+		Short: "Answer what is asked, and show and revoke what was approved for good",
+		Long: `Answer what the hosts that run ask for (pending, watch, approve, reject), and show and
+revoke what was approved with "always", in every project (saved, revoke). What was
+approved for good holds for exactly the patterns that were shown, in one project, for
+one plugin as it was then, until it is revoked. A rule that denies is stronger.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(a.approvalsSavedCommand(), a.approvalsRevokeCommand())
+	command.AddCommand(a.approvalsPendingCommand(), a.approvalsWatchCommand(), a.approvalsApproveCommand(), a.approvalsRejectCommand(),
+		a.approvalsSavedCommand(), a.approvalsRevokeCommand())
 	return command
 }
 
@@ -86,6 +88,7 @@ func (a *app) revokeApprovals(cmd *cobra.Command, args []string) error {
 		if revoked, err = a.state.RevokeApprovals(cmd.Context(), state.ApprovalFilter{}); err != nil {
 			return operational(err)
 		}
+		a.record(state.AuditEntry{Kind: state.AuditRevoke, Reason: "all approvals", Extra: map[string]string{"approvals": strconv.Itoa(revoked)}})
 	}
 	for _, arg := range args {
 		id, bad := strconv.ParseInt(arg, 10, 64)
@@ -100,6 +103,7 @@ func (a *app) revokeApprovals(cmd *cobra.Command, args []string) error {
 			continue
 		}
 		revoked++
+		a.record(state.AuditEntry{Kind: state.AuditRevoke, Reason: "an approval", Extra: map[string]string{"approval": arg}})
 	}
 	if a.json {
 		return errors.Join(err, a.printJSON(map[string]int{"revoked": revoked}))

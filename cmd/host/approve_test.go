@@ -51,7 +51,8 @@ func newAsking(t *testing.T) *asking {
 	a.queue = permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.store)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- ask(ctx, a.queue, in, forget(in), a.screen) }()
+	p := &prompt{Queue: a.queue, in: in, forget: forget(in), out: a.screen}
+	go func() { ended <- p.run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -51,7 +51,7 @@ broke, 130 interrupted.`,
   echo '{"path": "."}' | toolhost call list - --json
   toolhost call read '{"path": "cmd/main.go"}' --session review-7 --context
   toolhost call read '{"path": ".env"}' --approve ask`,
-		Args:              callArgs,
+		Args:              callArgs("call"),
 		ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input, err := a.input(args[1:])
@@ -71,14 +71,17 @@ broke, 130 interrupted.`,
 	return command
 }
 
-func callArgs(_ *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return errors.New("call needs the name of a tool; toolhost tools lists them")
-	case len(args) > 2:
-		return fmt.Errorf("call takes one input, and %d were given: put the JSON in quotes", len(args)-1)
+// callArgs checks the arguments of a command that takes what call takes.
+func callArgs(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("%s needs the name of a tool; toolhost tools lists them", command)
+		case len(args) > 2:
+			return fmt.Errorf("%s takes one input, and %d were given: put the JSON in quotes", command, len(args)-1)
+		}
+		return nil
 	}
-	return nil
 }
 
 // input is the JSON of the command line, or of standard input.

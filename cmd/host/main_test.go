@@ -38,8 +38,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", home)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
-			env.Setenv("XDG_RUNTIME_DIR", "")
-			env.Setenv("TMPDIR", home) // short, and nobody else's
+			env.Setenv("XDG_RUNTIME_DIR", home) // short, since sockets are in it
+			env.Setenv("TMPDIR", home)          // short, and nobody else's
 			return nil
 		},
 	})

@@ -20,8 +20,9 @@ type output struct {
 	to       io.Writer
 	terminal bool
 
-	mu  sync.Mutex
-	err error // under mu: the first that counts
+	mu   sync.Mutex
+	err  error // under mu: the first that counts
+	left bool  // under mu: the reader went away
 }
 
 func newOutput(to io.Writer) *output {
@@ -37,10 +38,20 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, err := io.WriteString(o.to, text); err != nil && o.err == nil && !errors.Is(err, syscall.EPIPE) {
+	switch _, err := io.WriteString(o.to, text); {
+	case errors.Is(err, syscall.EPIPE):
+		o.left = true
+	case err != nil && o.err == nil:
 		o.err = err
 	}
 	return len(p), nil
+}
+
+// gone says whether the reader went away, so that there is no use in writing more.
+func (o *output) gone() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.left
 }
 
 // failed is the first error of writing.

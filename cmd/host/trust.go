@@ -188,11 +188,23 @@ func (a *app) trust(ctx context.Context, c *candidate) error {
 			return operational(err)
 		}
 	}
+	a.record(trustEntry(c))
 	if a.json {
 		return a.printJSON(record)
 	}
 	_, err := fmt.Fprintf(a.stdout, "trusted %s\n", cell(c.file.Path))
 	return err
+}
+
+// trustEntry is what the audit log has of it.
+func trustEntry(c *candidate) state.AuditEntry {
+	entry := state.AuditEntry{
+		Kind: state.AuditTrust, Root: filepath.Dir(c.file.Path), Resources: []string{c.file.Path}, Extra: map[string]string{"sha256": c.file.Digest},
+	}
+	for _, program := range c.programs {
+		entry.Extra["sha256 of "+program.Path] = program.SHA256
+	}
+	return entry
 }
 
 func (a *app) revokeTrust(ctx context.Context, path string) error {
@@ -207,6 +219,7 @@ func (a *app) revokeTrust(ctx context.Context, path string) error {
 	if !found {
 		return fmt.Errorf("%s was not trusted", place)
 	}
+	a.record(state.AuditEntry{Kind: state.AuditRevoke, Root: filepath.Dir(place), Resources: []string{place}, Reason: "the file is not trusted any more"})
 	_, err = fmt.Fprintf(a.stdout, "no longer trusted: %s\n", cell(place))
 	return err
 }

@@ -116,13 +116,7 @@ func (a *app) difference(ctx context.Context, c *candidate) (*string, error) {
 		return nil, err
 	}
 	name := filepath.Base(c.file.Path)
-	return new(plain(udiff.Unified(name+" (trusted)", name+" (now)", yamlLines(string(old)), yamlLines(c.content)))), nil
-}
-
-// yamlLines ends each line as YAML does: behind a lone carriage return, too, or what
-// looks like the end of a comment could be more than that.
-func yamlLines(text string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(text, "\r", "\r\n"), "\r\n\n", "\r\n")
+	return new(plain(udiff.Unified(name+" (trusted)", name+" (now)", string(old), c.content))), nil
 }
 
 func pluginOf(p config.Plugin) pluginShown {
@@ -199,8 +193,6 @@ func (a *app) printChange(c *candidate) {
 	switch {
 	case c.shown.Diff == nil:
 		fmt.Fprint(a.stdout, "; the difference is not known, since its content was not kept then: look at the whole file\n")
-	case *c.shown.Diff == "":
-		fmt.Fprint(a.stdout, "; only the ends of its lines differ\n")
 	default:
 		fmt.Fprintf(a.stdout, ":\n%s", *c.shown.Diff)
 	}

@@ -52,10 +52,6 @@ func TestLaw40DifferenceOfAnOldRecord(t *testing.T) {
 	if out := toolhost("trust"); !strings.Contains(out, "\n-plugins: {filesystem: {}}\n+plugins: {filesystem: {}}\ufffd\n") {
 		t.Errorf("with the content kept: got %s", out)
 	}
-	write(t, path, "plugins: {filesystem: {}}\r")
-	if out := toolhost("trust"); !strings.Contains(out, "; only the ends of its lines differ\n") {
-		t.Errorf("other ends of lines: got %s", out)
-	}
 }
 
 // TestLaw40TrustIsOfWhatWouldBeUsed: what only a named file may say is a mistake, as
@@ -90,15 +86,4 @@ func TestLaw40TrustIsOfWhatWouldBeUsed(t *testing.T) {
 	wantError("no such file or directory")
 	replace(func(path string) error { return os.WriteFile(path, make([]byte, 1<<20+1), 0o600) })
 	wantError("has more than 1048576 bytes")
-}
-
-// TestYAMLLines: a line ends where YAML ends it.
-func TestYAMLLines(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "a\nb": "a\nb", "a\r\nb\r\n": "a\r\nb\r\n", "# a\rb: c\n": "# a\r\nb: c\n", "\r\r\n\n\r": "\r\n\r\n\n\r\n",
-	} {
-		if got := yamlLines(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
 }

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhost/toolhost/location"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	flags := &identityFlags{}
+	command := &cobra.Command{
+		Use:   "explain NAME [JSON|-]",
+		Short: "Say what a call would be asked for, and by which rules",
+		Long: `Say what a call would be asked for, without making it: each request, and for each
+resource every rule that is looked at, the one that decides, and where it is written.
+Of a command line each part is judged by itself, and the strictest answer holds.
+
+A list of rules is looked at from its last rule up to the first one that matches.
+Nothing is asked, saved, recorded or changed. Of a built-in that asks while it runs,
+the first request is known.
+
+Exit status: 0 it would be allowed, 3 it would be asked for, denied or rejected.`,
+		Example: `  toolhost explain read '{"path": ".env"}'
+  toolhost explain forecast '{"place": "Oslo"}' --agent reviewer --json`,
+		Args:              callArgs("explain"),
+		ValidArgsFunction: a.completeTools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			input, err := a.input(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.withLocation(cmd.Context(), func(ctx context.Context, l *location.Location) error {
+				return a.explain(ctx, l, args[0], input, flags)
+			})
+		},
+	}
+	flags.register(command)
+	return command
+}
+
+func (a *app) explain(ctx context.Context, l *location.Location, name string, input json.RawMessage, flags *identityFlags) error {
+	identity, _ := flags.identity()
+	x, err := l.Explain(ctx, registry.Request{Identity: identity, Name: name, Input: input, Deadline: a.timeout})
+	if err != nil {
+		return operational(err)
+	}
+	answer := permission.Allow
+	for _, r := range x.Requests {
+		for _, e := range r.Explanations {
+			answer = max(answer, e.Answer())
+		}
+	}
+	if a.json {
+		err = a.printJSON(x)
+	} else {
+		err = a.printExplanation(x)
+	}
+	switch {
+	case err != nil:
+		return err
+	case x.Error != nil && a.json:
+		return &exitError{settled(tool.Settlement{Status: x.Error.Kind.Status()}), nil}
+	case x.Error != nil:
+		return &exitError{settled(tool.Settlement{Status: x.Error.Kind.Status()}), describe(name, input, x.Error)}
+	case answer > permission.Allow:
+		return &exitError{status: exitRejected}
+	}
+	return nil
+}
+
+func (a *app) printExplanation(x location.Explanation) error {
+	if x.Error != nil {
+		return nil // it is the command's error
+	}
+	effects := x.Effects.String()
+	if x.Irreversible {
+		effects += "; it cannot be undone"
+	}
+	fmt.Fprintf(a.stdout, "%s may have the effects %s\n", cell(x.Tool), effects)
+	if len(x.Requests) == 0 {
+		fmt.Fprintln(a.stdout, "it asks for nothing")
+	}
+	for _, r := range x.Requests {
+		for _, e := range r.Explanations {
+			if err := a.printVerdict(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// printVerdict says what becomes of one resource, and all that was looked at for it.
+func (a *app) printVerdict(e permission.Explanation) error {
+	fmt.Fprintf(a.stdout, "\n%s of %s is %s\n", exact(e.Action), exact(e.Resource), cell(e.Why))
+	switch {
+	case e.Unassertable != "":
+		fmt.Fprintf(a.stdout, "  no rule was looked at: %s\n", cell(e.Unassertable))
+	case e.Approved != nil:
+		fmt.Fprintf(a.stdout, "  it is allowed by the saved approval %d for %s\n", e.Approved.ID, exact(e.Approved.Pattern))
+	case e.Unreadable != "":
+		fmt.Fprintf(a.stdout, "  what was approved cannot be read: %s\n", cell(e.Unreadable))
+	}
+	if len(e.Always) > 0 {
+		fmt.Fprintf(a.stdout, "  always would save %s\n", strings.Join(exactly(e.Always), ", "))
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, part := range e.Parts {
+		decides := ""
+		if part.Decided && len(e.Parts) > 1 {
+			decides = ", which decides"
+		}
+		why := cmp.Or(part.Why, "nothing to say")
+		fmt.Fprintf(table, "  %s %s of %s: %s%s\n", part.Kind, exact(part.Action), exact(part.Text), cell(why), decides)
+		for _, list := range part.Lists {
+			printList(table, list, part.Text)
+		}
+		if part.Defaults != nil {
+			printList(table, *part.Defaults, part.Text)
+		}
+	}
+	return table.Flush()
+}
+
+// printList says which rules of a list were looked at.
+func printList(table *tabwriter.Writer, list permission.ListTrace, text string) {
+	if list.Outside {
+		fmt.Fprintf(table, "    the rules for %s say nothing of what is outside of it\n", exact(list.Base))
+		return
+	}
+	if list.Text != "" && list.Text != text {
+		fmt.Fprintf(table, "    as %s below %s:\n", exact(list.Text), exact(list.Base))
+	}
+	for _, rule := range list.Rules {
+		verdict := "  " + missed(rule.Miss)
+		if rule.Matched {
+			verdict = "  matches"
+			if list.Decided {
+				verdict = "* decides"
+			}
+		}
+		resource := exact(rule.Resource)
+		if rule.Agent != "" {
+			resource += " for " + exact(rule.Agent)
+		}
+		fmt.Fprintf(table, "    %s\t%s\t%s\t%s\t%s\n", exact(rule.Source), rule.Effect, exact(rule.Action), resource, verdict)
+	}
+	if list.Omitted > 0 {
+		fmt.Fprintf(table, "    and %s more that do not match\n", counted(list.Omitted, "rule"))
+	}
+}
+
+// missed says why a rule is not an answer.
+func missed(miss permission.Miss) string {
+	switch miss {
+	case permission.MissDoubtful:
+		return "allows, which covers nothing that is only known when it runs"
+	case permission.MissBroad:
+		return "is about any command, and says nothing of what only may be one"
+	case permission.MissUntrusted:
+		return "matches, but its file is not trusted: only its denies hold"
+	default:
+		return "is about another " + string(miss)
+	}
+}
