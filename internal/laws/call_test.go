@@ -396,7 +396,7 @@ func TestLaw21Hooks(t *testing.T) {
 // Only an error that was made as a failure is shown; a refusal, a cancellation, or what broke is none, whatever it says.
 // Seen to fail: with every error shown as a failure, and with a refusal that the tool can go on from.
 func TestLaw22DeliberateFailures(t *testing.T) {
-	everyTransportWith(t, settings{grants: services(), rules: []rule{{"a/x", "secret", 3}}}, func(t *testing.T, w *world) {
+	everyTransportWith(t, settings{grants: services(), rules: []rule{deny("a/x", "secret")}}, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{"x": {Says: "x"}, "prepares": {Prepares: true}})
 		e := w.call("x", order{Do: "fail", Text: "the file is locked: try later"})
 		w.want(e, "failed, failure, ran true: the file is locked: try later")

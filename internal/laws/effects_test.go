@@ -106,7 +106,7 @@ func TestLaw24EffectsAreEnforced(t *testing.T) {
 // During Prepare the services only read, and nothing is asked; what is asked afterwards is what the prepared action
 // needs. Seen to fail: with the gate of the execution given to the preparation, and with the review not shown.
 func TestLaw25PreparingChangesNothing(t *testing.T) {
-	asks := []rule{{"read", "private", permission.Ask}}
+	asks := []rule{ask("read", "private")}
 	everyTransportWith(t, settings{grants: services(), rules: asks}, func(t *testing.T, w *world) {
 		w.write("f", "text of f")
 		w.write("private", "text")

@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -17,6 +19,7 @@ import (
 // text here, which may be no JSON at all.
 type spec struct {
 	Says                      string // tells tools apart: it is the output of a call that commands nothing
+	Does                      string // what such a call commands all the same, with the rest of its input
 	Title, Description        string
 	Input, Output, Structured string
 	Effects                   uint16 // tool.Effects
@@ -54,6 +57,11 @@ type order struct {
 	Prepare *preparation `json:"prepare,omitempty"`
 	Path    string       `json:"path,omitempty"`
 	Paths   []string     `json:"paths,omitempty"`
+
+	Command   string `json:"command,omitempty"`
+	Directory string `json:"directory,omitempty"`
+
+	Requests []tool.PermissionRequest `json:"requests,omitempty"`
 }
 
 // A piece is a text, so many times.
@@ -117,7 +125,16 @@ type deed struct {
 type body struct {
 	dir    string
 	assert func(context.Context, tool.Call, tool.PermissionRequest) error
-	read   func(ctx context.Context, path string) (string, error)
+	open   func(ctx context.Context, call tool.Call, path string) (handle, error)
+}
+
+// A handle is a file or a directory that the service opened. It is closed by whoever owns the call.
+type handle interface {
+	Resources() []string
+	Read(ctx context.Context, q service.ReadQuery) (service.Page, error)
+	Grep(ctx context.Context, q service.GrepQuery) (service.GrepResult, error)
+	Glob(ctx context.Context, q service.GlobQuery) (service.GlobResult, error)
+	List(ctx context.Context, q service.ListQuery) (service.Listing, error)
 }
 
 // deedsFile is in the directory of a body, and so is overFile once every tool is to let go.
@@ -192,6 +209,7 @@ func (b body) prepare(ctx context.Context, s spec, call tool.Call) (tool.Prepara
 // obey does what the input of the call commands.
 func (b body) obey(ctx context.Context, s spec, call tool.Call) (tool.Result, error) {
 	o := ordered(call)
+	o.Do = cmp.Or(o.Do, s.Does)
 	if o.Do == "" {
 		if s.Result != nil {
 			return s.Result.result(), nil
@@ -280,10 +298,8 @@ func (b body) do(ctx context.Context, s spec, call tool.Call, o order) (tool.Res
 		err := b.assert(context.WithoutCancel(ctx), call, tool.PermissionRequest{Action: call.Tool, Resources: []string{o.Text}})
 		b.record("asserted", s, call, fmt.Sprint(err))
 		return tool.Result{}, ctx.Err()
-	case "read":
-		text, err := b.read(ctx, o.Text)
-		b.record("read", s, call, fmt.Sprint(text, " ", err))
-		return said(text), err
+	case "read", "look", "search", "run", "edit", "ask":
+		return b.use(ctx, s, call, o)
 	default:
 		return b.wait(ctx, s, call, o)
 	}

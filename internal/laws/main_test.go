@@ -13,8 +13,9 @@ import (
 
 // The roles that the test binary plays when it is run again.
 const (
-	reaperRole = "__launch"
-	pluginRole = "__plugin"
+	reaperRole  = "__launch"
+	pluginRole  = "__plugin"
+	builtinRole = "__builtin"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +24,9 @@ func TestMain(m *testing.M) {
 		case reaperRole:
 			os.Exit(sandbox.Main(os.Args[2:]))
 		case pluginRole:
-			sdk.Serve(suitePlugin())
+			sdk.Serve(suitePlugin(false))
+		case builtinRole:
+			sdk.Serve(suitePlugin(true))
 		}
 	}
 	goleak.VerifyTestMain(m)

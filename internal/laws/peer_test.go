@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/sdk"
+	"github.com/toolhost/toolhost/service/filesystem"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
@@ -58,14 +59,18 @@ func (p *peer) start() {
 		Activation:   p.w.engine.Gate(permission.Caller{Plugin: p.owner.Name, Tool: p.owner.Name + "/", Preparing: true}),
 		Contradicted: p.w.contradicted, Log: p.w.logger(),
 	}
+	role := pluginRole
+	if p.owner.Builtin {
+		role = builtinRole
+	}
 	spec := client.Spec{
-		Name: p.owner.Name, Builtin: p.owner.Builtin, Command: []string{exe, pluginRole}, Env: []string{p.w.mark},
-		Grants: p.w.grants, Settings: quoted(p.w.dir), Location: "here", Root: p.w.root,
+		Name: p.owner.Name, Builtin: p.owner.Builtin, Command: []string{exe, role}, Env: []string{p.w.mark},
+		Grants: p.w.grants, Settings: quoted(recording{p.w.dir}), Location: "here", Root: p.w.root,
 	}
 	if p.w.over == process {
 		p.incarnation, err = client.Start(context.Background(), p.w.scope, host, spec)
 	} else {
-		p.incarnation, err = client.StartLocal(context.Background(), p.w.scope, host, spec, inProcess(sdk.Adapt, suitePlugin()))
+		p.incarnation, err = client.StartLocal(context.Background(), p.w.scope, host, spec, inProcess(sdk.Adapt, suitePlugin(p.owner.Builtin)))
 	}
 	if err != nil {
 		p.w.t.Fatal(err)
@@ -160,8 +165,22 @@ func (p *peer) body() body {
 		assert: func(ctx context.Context, call tool.Call, r tool.PermissionRequest) error {
 			return call.Gate.Assert(ctx, r)
 		},
-		read: func(context.Context, string) (string, error) { return "", fmt.Errorf("the fake has no filesystem") },
+		open: func(ctx context.Context, call tool.Call, path string) (handle, error) {
+			root, err := p.w.files.ResolveRoot(ctx, call.Gate, path)
+			if err != nil {
+				return nil, err
+			}
+			return opened{root}, p.w.scope.Defer("a handle of the fake", func(context.Context) error { return root.Close() })
+		},
 	}
+}
+
+// opened is what a plugin has in the place of the engine's handle.
+type opened struct{ *filesystem.Root }
+
+func (o opened) Resources() []string {
+	info := o.Info()
+	return slices.Compact([]string{info.Resource, info.Resolved})
 }
 
 // command commands the plugin.

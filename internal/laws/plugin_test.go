@@ -3,7 +3,6 @@ package laws
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -35,20 +34,29 @@ func (c command) all() map[string]spec {
 }
 
 // suitePlugin is the plugin of the suite: it registers what it is told to. Its settings are the directory in which its
-// tools record.
-func suitePlugin() sdk.Plugin {
+// tools record. One that is built in has the services that it says it needs, and any other one what it was granted.
+func suitePlugin(builtin bool) sdk.Plugin {
+	var needs []sdk.Service
+	if builtin {
+		needs = []sdk.Service{sdk.FileSystemRead, sdk.Permissions}
+	}
 	return sdk.Plugin{
-		Name: "suite", Version: "1", Settings: "",
+		Name: "suite", Version: "1", Settings: recording{}, Needs: needs,
 		Activate: func(ctx context.Context, loc sdk.Location) error {
-			var dir string
-			if err := loc.Settings(&dir); err != nil {
+			var where recording
+			if err := loc.Settings(&where); err != nil {
 				return err
 			}
-			c := &controlled{loc: loc, body: bodyOf(loc, dir), made: map[string]*sdk.Registration{}}
+			c := &controlled{loc: loc, body: bodyOf(loc, where.Dir), made: map[string]*sdk.Registration{}}
 			_, err := loc.Tools.Register(ctx, sdk.Tools{controlName: sdk.New("Control", c.control, sdk.NoEffect)})
 			return err
 		},
 	}
+}
+
+// recording is the settings of the suite's plugin.
+type recording struct {
+	Dir string `json:"dir"` // in which its tools record
 }
 
 // bodyOf gives the tools of a plugin the services that it was granted.
@@ -62,17 +70,12 @@ func bodyOf(loc sdk.Location, dir string) body {
 			}
 			return p.Assert(ctx, r)
 		},
-		read: func(ctx context.Context, path string) (string, error) {
+		open: func(ctx context.Context, _ tool.Call, path string) (handle, error) {
 			files, err := loc.FileSystem()
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			root, err := files.ResolveRoot(ctx, path)
-			if err != nil {
-				return "", err
-			}
-			page, err := root.Read(ctx, sdk.ReadQuery{})
-			return page.Text, errors.Join(err, root.Close(ctx))
+			return files.ResolveRoot(ctx, path) // the host closes it with the call
 		},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/instructions"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/sandbox"
@@ -44,21 +45,39 @@ type tester interface {
 // settings is what differs between worlds.
 type settings struct {
 	hooks      registry.Hooks
-	rules      []rule // before the defaults, which ask about tools
+	rules      []rule // of the user's file, before the defaults, which ask about tools
+	project    []rule // of the project's file
 	limits     *output.Limits
 	perTool    map[string]output.Limits // by canonical id
 	outputs    func(dir string) string  // the store's directory; nil for one that will be made
 	deadline   time.Duration
 	suspension time.Duration
 	grants     []service.Grant
-	unrecorded error // why no start can be recorded; nil for a journal that records
+	unrecorded error         // why no start can be recorded; nil for a journal that records
+	queued     bool          // people answer by the world's queue
+	timeout    time.Duration // of the queue
+	nobody     bool          // there is nobody to ask
+	shared     *state.Store  // somebody else's, who closes it; nil for one of its own
 }
 
 // rule is a rule of the policy, in words.
 type rule struct {
 	action, resource string
 	effect           permission.Effect
+	reason, agent    string
 }
+
+func allow(action, resource string) rule {
+	return rule{action: action, resource: resource, effect: permission.Allow}
+}
+func ask(action, resource string) rule {
+	return rule{action: action, resource: resource, effect: permission.Ask}
+}
+func deny(action, resource string) rule {
+	return rule{action: action, resource: resource, effect: permission.Deny}
+}
+func (r rule) of(agent string) rule       { r.agent = agent; return r }
+func (r rule) because(reason string) rule { r.reason = reason; return r }
 
 // A world is a Location's parts around one registry, as package location puts them together, over one transport.
 type world struct {
@@ -77,6 +96,7 @@ type world struct {
 	outputs  string // where whole outputs are kept
 	store    *output.Store
 	approver *approver
+	queue    *permission.Queue // where people answer, if they do so there
 	*registry.Registry
 
 	mu             sync.Mutex
@@ -91,7 +111,9 @@ func newWorld(t tester, over transport, dir string, s settings) *world {
 	w := &world{
 		t: t, over: over, settings: s, dir: filepath.Join(dir, "deeds"), root: filepath.Join(dir, "root"), mark: "LAWS=" + rand.Text(),
 		scope: scope.New(context.Background(), "world"), approver: &approver{}, outputs: filepath.Join(dir, "outputs"),
-		state: state.New(state.Options{Dir: filepath.Join(dir, "state")}),
+	}
+	if w.state = s.shared; w.state == nil {
+		w.state = state.New(state.Options{Dir: filepath.Join(dir, "state")})
 	}
 	for _, dir := range []string{w.dir, w.root} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -113,7 +135,16 @@ func newWorld(t tester, over transport, dir string, s settings) *world {
 		t.Fatal(err)
 	}
 	w.calls = w.state.OpenCalls()
-	w.engine = permission.New(w.policy(), w.approver)
+	approvals := host.Approvals(w.state)
+	if s.queued {
+		w.queue = permission.NewQueue(permission.QueueOptions{Approvals: approvals, Timeout: s.timeout})
+		w.approver.answers(w.queue.Ask)
+	}
+	var answers permission.Approver = w.approver
+	if s.nobody {
+		answers = permission.Nobody{}
+	}
+	w.engine = permission.New(w.policy(), permission.Bounded(answers, w.scope)).WithApprovals(approvals)
 	w.store = output.NewStore(output.StoreOptions{Dir: w.outputs, Log: w.logger()})
 	limits := output.DefaultLimits()
 	if s.limits != nil {
@@ -156,8 +187,12 @@ func (w *world) logged() string {
 }
 
 func (w *world) policy() *permission.Policy {
-	var list permission.List
-	for _, r := range w.rules {
+	return &permission.Policy{Root: w.root, Lists: []permission.List{w.list("user", w.rules), w.list("project", w.project)}, Defaults: permission.Defaults()}
+}
+
+// list is the rules of one file.
+func (w *world) list(file string, rules []rule) (list permission.List) {
+	for i, r := range rules {
 		action, err := permission.ParsePattern(r.action)
 		if err != nil {
 			w.t.Fatal(err)
@@ -166,15 +201,18 @@ func (w *world) policy() *permission.Policy {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		list.Rules = append(list.Rules, permission.Rule{Action: action, Resource: resource, Effect: r.effect})
+		list.Rules = append(list.Rules, permission.Rule{
+			Action: action, Resource: resource, Effect: r.effect, Reason: r.reason, Agent: r.agent, Source: fmt.Sprint(file, ":", i+1),
+		})
 	}
-	return &permission.Policy{Root: w.root, Lists: []permission.List{list}, Defaults: permission.Defaults()}
+	return list
 }
 
 // gate makes a gate of one call.
 func (w *world) gate(c registry.Caller) tool.Gate {
 	return w.engine.Gate(permission.Caller{
 		Identity: c.Identity, Tool: c.Tool, Plugin: c.Plugin, Builtin: c.Builtin, Preparing: c.Preparing,
+		Root: w.files.Path(), Digest: c.Digest, Definition: c.Definition, Input: c.Input,
 		Effects: c.Effects, Irreversible: c.Irreversible, Review: c.Review, Asking: c.Asking,
 	})
 }
@@ -243,8 +281,10 @@ func (w *world) end() {
 			w.t.Errorf("the tools %v are left", left)
 		}
 	}
-	if err := w.state.Close(); err != nil {
-		w.t.Errorf("close the state: %v", err)
+	if w.shared == nil {
+		if err := w.state.Close(); err != nil {
+			w.t.Errorf("close the state: %v", err)
+		}
 	}
 	if w.runDir != "" && exists(w.runDir) {
 		w.t.Errorf("the run directory %s is left", w.runDir)
