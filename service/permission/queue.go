@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -101,7 +100,7 @@ type Pending struct {
 	// Asked is when it was asked, Expires when it times out.
 	Asked, Expires time.Time
 	// Request is what is asked. Its Save holds those of the tool's patterns that can be
-	// saved; its caller's Asking is nil.
+	// saved; its caller's Asking is nil, and its caller's Input is shared.
 	Request Request
 	// Behind is how many identical requests wait behind it.
 	Behind int
@@ -291,15 +290,17 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 	// Quoting keeps the fields apart, whatever is in them; maps are printed in order.
 	fmt.Fprintf(h, "%q %q %t %q %t %q %d %t %q", c.Identity.Session, c.Identity.Agent, c.Identity.HostMade,
 		c.Plugin, c.Builtin, c.Tool, c.Effects, c.Irreversible, c.Review)
-	fmt.Fprintf(h, "%q %q %q %q", c.Root, c.Digest, c.Definition, c.Input)
+	fmt.Fprintf(h, "%q %q %q %d ", c.Root, c.Digest, c.Definition, len(c.Input))
+	h.Write(c.Input) // as it is, since it may be large
 	fmt.Fprintf(h, "%q %q %q %q %q", r.Action, r.Resources, r.Save, r.Metadata, r.Why)
 	h.Sum(sum[:0])
 	return sum
 }
 
-// clone copies a request with all that it holds, for a person.
+// clone copies a request with all that it holds but the input, which nobody changes, for
+// a person.
 func clone(r Request) Request {
 	r.Resources, r.Save, r.Metadata = slices.Clone(r.Resources), slices.Clone(r.Save), maps.Clone(r.Metadata)
-	r.Caller.Asking, r.Caller.Input = nil, bytes.Clone(r.Caller.Input)
+	r.Caller.Asking = nil
 	return r
 }
