@@ -186,21 +186,9 @@ func TestCaseC12OneAnswerSettlesOne(t *testing.T) {
 		}
 		a, again, other := begin("s", "a"), begin("t", "a"), begin("s", "a/b")
 		w.pending(4)
-		ids := map[string]bool{}
-		for _, p := range w.queue.Pending() {
-			if p.Request.Caller.Identity.Session == "t" {
-				ids[p.ID] = true
-			}
-		}
-		first := ""
-		for _, p := range w.queue.Pending() {
-			if p.Request.Resources[0] == "a" && p.Request.Caller.Identity.Session == "s" {
-				first = p.ID
-			}
-		}
-		released := w.reply(first, says(permission.Always))
-		if len(released) != 1 || !ids[released[0]] {
-			t.Errorf("released %v, want the other one about a, %v", released, ids)
+		want := w.aboutIn("t", "a").ID
+		if released := w.reply(w.aboutIn("s", "a").ID, says(permission.Always)); !slices.Equal(released, []string{want}) {
+			t.Errorf("released %q, want the other one about a, %s", released, want)
 		}
 		w.want(a.wait(t), `completed: "wrote"…`)
 		w.want(again.wait(t), `completed: "wrote"…`)

@@ -2,6 +2,7 @@ package laws
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,16 +32,27 @@ func (w *world) pending(n int) []permission.Pending {
 	return all
 }
 
-// about is the one that can be answered about the resource.
+// about is the one that can be answered about the resource, and aboutIn the one of a session.
 func (w *world) about(resource string) permission.Pending {
 	w.t.Helper()
-	for _, p := range w.queue.Pending() {
-		if strings.Join(p.Request.Resources, ",") == resource {
-			return p
-		}
+	return w.one(func(p permission.Pending) bool { return strings.Join(p.Request.Resources, ",") == resource })
+}
+
+func (w *world) aboutIn(session, resource string) permission.Pending {
+	w.t.Helper()
+	return w.one(func(p permission.Pending) bool {
+		return p.Request.Caller.Identity.Session == session && strings.Join(p.Request.Resources, ",") == resource
+	})
+}
+
+func (w *world) one(which func(permission.Pending) bool) permission.Pending {
+	w.t.Helper()
+	all := w.queue.Pending()
+	i := slices.IndexFunc(all, which)
+	if i < 0 {
+		w.t.Fatalf("it is not asked for: %+v", all)
 	}
-	w.t.Fatalf("nothing is asked about %q", resource)
-	return permission.Pending{}
+	return all[i]
 }
 
 // reply answers, and gives what was released by it.
