@@ -107,8 +107,8 @@ type ListTrace struct {
 	// the first that matches, which answers.
 	Rules []RuleTrace `json:"rules,omitempty"`
 	// NotLookedAt is how many rules stand before the one that answered. Omitted is how
-	// many were looked at, did not match, and are left out of Rules, since an
-	// explanation has [MaxRuleTraces] at most, not counting those that match.
+	// many were looked at, did not match, and are left out of Rules, since a request is
+	// explained by [MaxRuleTraces] at most, not counting those that match.
 	NotLookedAt int `json:"not_looked_at,omitempty"`
 	Omitted     int `json:"omitted,omitempty"`
 	// Effect is the list's answer, none if it abstains.
@@ -119,8 +119,9 @@ type ListTrace struct {
 	answer *Rule // nil: it abstains
 }
 
-// MaxRuleTraces is how many rules that do not match an explanation has at most.
-const MaxRuleTraces = 100_000
+// MaxRuleTraces is how many rules that do not match the explanations of one request
+// have at most.
+const MaxRuleTraces = 20_000
 
 // A RuleTrace is one rule that was looked at.
 type RuleTrace struct {
@@ -156,6 +157,11 @@ func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 // the directory as [Policy.EvaluateCommand] does, by the same code, and takes down
 // what it looks at. For other actions the directory has no meaning.
 func (p *Policy) Explain(action, resource, directory, agent string) Explanation {
+	return p.explain(action, resource, directory, agent, new(int))
+}
+
+// explain is Explain; so many misses were taken down for the request already.
+func (p *Policy) explain(action, resource, directory, agent string, misses *int) Explanation {
 	x := Explanation{Action: action, Resource: resource, Agent: agent}
 	if shortest, ok := canonical(action, resource); ok {
 		x.Resource = shortest
@@ -163,7 +169,7 @@ func (p *Policy) Explain(action, resource, directory, agent string) Explanation 
 	if action == service.ActionShell {
 		x.Directory = directory
 	}
-	var t trace
+	t := trace{misses: misses}
 	x.decide(p.evaluate(action, x.Resource, directory, agent, &t))
 	x.Parts = t.parts
 	return x
@@ -182,7 +188,7 @@ func (x *Explanation) decide(v Verdict) {
 // approved for good is looked up. What services ask about on their own while the call
 // runs is not the request's and not in it.
 //
-// ctx bounds looking up approvals. The error is its cause once it is over.
+// ctx bounds it. The error is its cause once it is over.
 func (e *Engine) Explain(ctx context.Context, caller Caller, request tool.PermissionRequest) ([]Explanation, error) {
 	agent, directory := caller.Identity.Agent, request.Metadata[MetadataDirectory]
 	if reason := caller.unassertable(request); reason != "" {
@@ -190,9 +196,10 @@ func (e *Engine) Explain(ctx context.Context, caller Caller, request tool.Permis
 	}
 	saved := e.savedFor(&caller, request.Action)
 	var asked []string
+	misses := 0
 	all := make([]Explanation, len(request.Resources))
 	for i, resource := range request.Resources {
-		x := e.policy.Explain(request.Action, resource, directory, agent)
+		x := e.policy.explain(request.Action, resource, directory, agent, &misses)
 		if x.Effect == Ask {
 			if by := saved.find(ctx, extent(x.Action, x.Resource, request.Metadata)); by != nil {
 				x.Approved = &ApprovedBy{by.ID, by.Pattern}
@@ -201,9 +208,9 @@ func (e *Engine) Explain(ctx context.Context, caller Caller, request tool.Permis
 			}
 		}
 		all[i] = x
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
 	always := caller.always(request, asked)
 	for i := range all {

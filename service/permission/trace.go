@@ -11,7 +11,7 @@ import (
 // every evaluation but an explanation, its methods do nothing.
 type trace struct {
 	parts  []Part
-	misses int // that were taken down, in all parts
+	misses *int // that were met, for the whole request
 }
 
 // begin begins a part.
@@ -67,7 +67,7 @@ func (t *trace) looked(r *Rule, miss Miss, before int) {
 	list := t.list()
 	if miss == "" {
 		list.answer, list.Effect, list.NotLookedAt = r, r.Effect, before
-	} else if t.misses++; t.misses > MaxRuleTraces {
+	} else if *t.misses++; *t.misses > MaxRuleTraces {
 		list.Omitted++
 		return
 	}
