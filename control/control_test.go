@@ -18,6 +18,7 @@ import (
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
 )
@@ -46,9 +47,9 @@ func TestLaw35RepliesOverTheSocket(t *testing.T) {
 			s := serve(t, "", quick())
 			c := client(t, s.dir)
 			first := s.ask(t, caller("s", "1"), "moon")
-			shown(t, c, 1)
+			waiting(t, c, 1)
 			second := s.ask(t, caller("other", "2"), "moon")
-			list := shown(t, c, 2)
+			list := waiting(t, c, 2)
 			others, err := c.Reply(t.Context(), list[0].ID, test.answer)
 			if err != nil || len(others) != test.released {
 				t.Fatalf("released are %v, %v, want %d", others, err, test.released)
@@ -88,7 +89,7 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 	bare := caller("s", "1")
 	bare.Root = "" // so that nothing can be saved
 	s.ask(t, bare, "moon")
-	id := shown(t, c, 1)[0].ID
+	id := waiting(t, c, 1)[0].ID
 	tests := map[string]struct {
 		id     string
 		answer permission.Answer
@@ -118,7 +119,7 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 			}
 		})
 	}
-	if got := shown(t, c, 1); got[0].ID != id {
+	if got := waiting(t, c, 1); got[0].ID != id {
 		t.Errorf("pending is %+v, want the same request", got)
 	}
 	if _, err := c.RejectSession(t.Context(), "", ""); err == nil {
@@ -153,7 +154,7 @@ func TestSavingThatFails(t *testing.T) {
 			s := serveSaving(t, "", quick(), approvals)
 			c := client(t, s.dir)
 			outcome := s.ask(t, caller("s", "1"), "moon")
-			id := shown(t, c, 1)[0].ID
+			id := waiting(t, c, 1)[0].ID
 			answered := make(chan error, 1)
 			go func() {
 				_, err := c.Reply(context.Background(), id, permission.Answer{Kind: permission.Always})
@@ -187,7 +188,7 @@ func TestLaw35RejectSession(t *testing.T) {
 	c := client(t, s.dir)
 	one, two := s.ask(t, caller("s", "1"), "moon"), s.ask(t, caller("s", "2"), "mars")
 	s.ask(t, caller("other", "3"), "moon")
-	shown(t, c, 3)
+	waiting(t, c, 3)
 	if n, err := c.RejectSession(t.Context(), "s", "no"); n != 2 || err != nil {
 		t.Fatalf("rejected are %d, %v, want 2", n, err)
 	}
@@ -197,7 +198,7 @@ func TestLaw35RejectSession(t *testing.T) {
 			t.Errorf("outcome is %v, want a refusal with the feedback", err)
 		}
 	}
-	if got := shown(t, c, 1); got[0].Session != "other" {
+	if got := waiting(t, c, 1); got[0].Session != "other" {
 		t.Errorf("pending is %+v, want that of the other session", got)
 	}
 }
@@ -208,15 +209,15 @@ func TestShownWhole(t *testing.T) {
 	c := client(t, s.dir)
 	s.ask(t, caller("s", "1"), "moon", "mars")
 	s.ask(t, caller("s", "2"), "moon", "mars")
-	var got Pending
+	var got shown.Request
 	for got.Behind == 0 {
-		got = shown(t, c, 1)[0]
+		got = waiting(t, c, 1)[0]
 	}
 	call := got.Call
 	if got.ID == "" || got.Asked.IsZero() || got.Expires.Sub(got.Asked) != permission.DefaultTimeout || call != "1" && call != "2" || got.Why == "" {
 		t.Errorf("got %+v", got)
 	}
-	want := Pending{
+	want := shown.Request{
 		ID: got.ID, Asked: got.Asked, Expires: got.Expires, Behind: 1, Root: "/work", Session: "s", Agent: "main", Message: "m", Call: call,
 		Tool: "deploy/ship", Plugin: "deploy", Action: "deploy/ship", Resources: []string{"moon", "mars"}, Save: []string{"moon", "mars"},
 		Metadata: map[string]string{"to": "moon"}, Review: "ships it", Effects: []string{"write", "network"}, Irreversible: true,
@@ -299,7 +300,7 @@ func TestTwoHosts(t *testing.T) {
 	var id string
 	for _, c := range clients {
 		t.Cleanup(c.Close)
-		p := shown(t, c, 1)[0]
+		p := waiting(t, c, 1)[0]
 		sessions[p.Session] = c
 		if p.Session == "b" {
 			id = p.ID
@@ -314,5 +315,5 @@ func TestTwoHosts(t *testing.T) {
 	if err := receive(t, outcome); err != nil {
 		t.Error(err)
 	}
-	shown(t, sessions["a"], 1)
+	waiting(t, sessions["a"], 1)
 }

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/schema"
 )
@@ -114,7 +115,7 @@ type wireList struct {
 func listed(pending []permission.Pending) (wireList, error) {
 	list, weight := wireList{Approvals: []json.RawMessage{}}, 0
 	for i, p := range pending {
-		one, err := encode(Show(p))
+		one, err := encode(shown.Of(p))
 		if err != nil {
 			return wireList{}, fmt.Errorf("request %s: %w", p.ID, err)
 		}
@@ -254,15 +255,14 @@ func (s *Server) mayAnswer(id string, kind permission.AnswerKind) error {
 	if kind == permission.Reject {
 		return nil
 	}
-	pending := s.queue.Pending()
-	i := slices.IndexFunc(pending, func(p permission.Pending) bool { return p.ID == id })
-	if i < 0 {
+	p, ok := s.queue.Find(id)
+	if !ok {
 		return permission.ErrNotPending
 	}
-	switch shown := Show(pending[i]); {
-	case slices.Contains(shown.Cut, "resources"):
+	switch r := shown.Of(p); {
+	case !r.Whole():
 		return ErrNotShown
-	case kind == permission.Always && len(shown.Save) == 0:
+	case kind == permission.Always && len(r.Save) == 0:
 		return permission.ErrNotSavable
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/toolhost/toolhost/service/permission"
-	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
 // said sends bytes and gives what comes back until the host closes the connection.
@@ -41,7 +41,7 @@ func TestHostileRequests(t *testing.T) {
 	s := serve(t, "", quick())
 	c := client(t, s.dir)
 	s.ask(t, caller("s", "1"), "moon")
-	id := shown(t, c, 1)[0].ID
+	id := waiting(t, c, 1)[0].ID
 	post := func(path, body string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	}
@@ -80,7 +80,7 @@ func TestHostileRequests(t *testing.T) {
 		})
 	}
 	hostile.Wait()
-	if got := shown(t, c, 1); got[0].ID != id {
+	if got := waiting(t, c, 1); got[0].ID != id {
 		t.Errorf("pending is %+v, want the same request", got)
 	}
 }
@@ -136,8 +136,8 @@ func TestListIsBounded(t *testing.T) {
 	s := serve(t, "", quick())
 	c := client(t, s.dir)
 	big := caller("s", "1")
-	big.Review = strings.Repeat("\x01", 2*maxReview) // each is six bytes in JSON
-	big.Input = json.RawMessage(`{"text":"` + strings.Repeat("é", 2*maxInput) + `"}`)
+	big.Review = strings.Repeat("\x01", 2*shown.MaxReview) // each is six bytes in JSON
+	big.Input = json.RawMessage(`{"text":"` + strings.Repeat("é", 2*shown.MaxInput) + `"}`)
 	resources := make([]string, 0, 20_000)
 	for i := range 20_000 {
 		resources = append(resources, fmt.Sprintf("moon/%d", i))
@@ -147,7 +147,7 @@ func TestListIsBounded(t *testing.T) {
 		big.Identity.Session = fmt.Sprint(i)
 		s.ask(t, big, fmt.Sprint(i))
 	}
-	shown(t, c, n)
+	waiting(t, c, n)
 	list, err := c.Pending(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -162,10 +162,10 @@ func TestListIsBounded(t *testing.T) {
 	p := list.Approvals[0]
 	var input string
 	if err := json.Unmarshal(p.Input, &input); err != nil || !p.InputCut || !strings.HasPrefix(input, `{"text":"éé`) ||
-		strings.ContainsRune(input, '\uFFFD') || len(input) > maxInput {
+		strings.ContainsRune(input, '\uFFFD') || len(input) > shown.MaxInput {
 		t.Errorf("input is %.40s…, cut %t, %v", p.Input, p.InputCut, err)
 	}
-	if !slices.Equal(p.Cut, []string{"review"}) || len(p.Review) != maxReview {
+	if !slices.Equal(p.Cut, []string{"review"}) || len(p.Review) != shown.MaxReview {
 		t.Errorf("cut are %v", p.Cut)
 	}
 	for range n {
@@ -177,11 +177,11 @@ func TestListIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shown(t, c, 0)
+	waiting(t, c, 0)
 
 	// More resources than can be shown: nobody says yes to them here.
 	outcome := s.ask(t, big, resources...)
-	p = shown(t, c, 1)[0]
+	p = waiting(t, c, 1)[0]
 	if !slices.Contains(p.Cut, "resources") || len(p.Save) != 0 {
 		t.Errorf("cut are %v, and %d patterns are shown", p.Cut, len(p.Save))
 	}
@@ -194,23 +194,6 @@ func TestListIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	receive(t, outcome)
-}
-
-// TestShow: what is cut, and that it is said.
-func TestShow(t *testing.T) {
-	long := strings.Repeat("é", 20<<10)
-	p := permission.Pending{Request: permission.Request{
-		Caller: permission.Caller{Input: json.RawMessage("not JSON"), Effects: tool.None}, Why: long,
-		Resources: []string{"a"}, Save: []string{long}, Metadata: map[string]string{"a": "b", "c": long, "d": "e"},
-	}}
-	got := Show(p)
-	if string(got.Input) != `"not JSON"` || got.InputCut || !slices.Equal(got.Cut, []string{"why", "metadata"}) ||
-		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || got.Effects == nil {
-		t.Errorf("got %+v", got)
-	}
-	if got := Show(permission.Pending{}); got.Input != nil || got.Cut != nil || got.Resources == nil {
-		t.Errorf("of nothing: %+v", got)
-	}
 }
 
 // FuzzReplyBody: whatever is sent, it is an answer that the queue can take, or an

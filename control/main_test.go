@@ -20,6 +20,7 @@ import (
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -193,8 +194,8 @@ func (s *served) ask(t testing.TB, c permission.Caller, resources ...string) <-c
 	return outcome
 }
 
-// shown waits until the host shows so many requests.
-func shown(t testing.TB, c *Client, n int) []Pending {
+// waiting waits until the host shows so many requests.
+func waiting(t testing.TB, c *Client, n int) []shown.Request {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		list, err := c.Pending(context.Background())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
 // watch follows a host; the lists come through the channel, then the error.
@@ -109,11 +110,11 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 	}
 	c := client(t, s.dir)
 	big := caller("s", "1")
-	big.Review = strings.Repeat("x", maxReview)
+	big.Review = strings.Repeat("x", shown.MaxReview)
 	for i := range 100 {
 		began := time.Now()
 		outcome := s.ask(t, big, fmt.Sprint(i))
-		id := shown(t, c, 1)[0].ID
+		id := waiting(t, c, 1)[0].ID
 		if _, err := c.Reply(t.Context(), id, permission.Answer{Kind: permission.Reject}); err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +237,7 @@ func TestLaw41CloseJoins(t *testing.T) {
 	s := serveSaving(t, "", p, approvals)
 	c := client(t, s.dir)
 	s.ask(t, caller("s", "1"), "moon")
-	id := shown(t, c, 1)[0].ID
+	id := waiting(t, c, 1)[0].ID
 	answered := make(chan error, 1)
 	go func() {
 		_, err := c.Reply(context.Background(), id, permission.Answer{Kind: permission.Always})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
 // The values of --approve.
@@ -78,7 +79,7 @@ func (a *app) announce(ctx context.Context, queue *permission.Queue) error {
 		for _, p := range queue.Pending() {
 			if !said[p.ID] {
 				said[p.ID] = true
-				a.notice(fmt.Sprintf("%s waits for approval until %s: toolhost approvals approve %s", exact(p.Request.Caller.Tool), p.Expires.Local().Format(time.TimeOnly), p.ID))
+				a.notice(fmt.Sprintf("%s waits for approval until %s: toolhost approvals approve %s", shown.Exact(p.Request.Caller.Tool), p.Expires.Local().Format(time.TimeOnly), p.ID))
 			}
 		}
 		select {

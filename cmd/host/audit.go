@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/state"
 )
 
@@ -122,10 +123,10 @@ func (a *app) printEntry(e state.AuditEntry) error {
 		add("", e.Action)
 	}
 	if len(e.Resources) > 0 {
-		add("of ", strings.Join(exactly(e.Resources), ", "))
+		add("of ", strings.Join(shown.Exactly(e.Resources), ", "))
 	}
 	if len(e.Patterns) > 0 {
-		add("by ", strings.Join(exactly(e.Patterns), ", "))
+		add("by ", strings.Join(shown.Exactly(e.Patterns), ", "))
 	}
 	add("by ", e.By)
 	if e.Kind == state.AuditRequest || e.Kind == state.AuditStart || e.Kind == state.AuditSettlement {

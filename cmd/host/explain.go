@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -102,17 +103,17 @@ func (a *app) printExplanation(x location.Explanation) error {
 
 // printVerdict says what becomes of one resource, and all that was looked at for it.
 func (a *app) printVerdict(e permission.Explanation) error {
-	fmt.Fprintf(a.stdout, "\n%s of %s is %s\n", exact(e.Action), exact(e.Resource), cell(e.Why))
+	fmt.Fprintf(a.stdout, "\n%s of %s is %s\n", shown.Exact(e.Action), shown.Exact(e.Resource), cell(e.Why))
 	switch {
 	case e.Unassertable != "":
 		fmt.Fprintf(a.stdout, "  no rule was looked at: %s\n", cell(e.Unassertable))
 	case e.Approved != nil:
-		fmt.Fprintf(a.stdout, "  it is allowed by the saved approval %d for %s\n", e.Approved.ID, exact(e.Approved.Pattern))
+		fmt.Fprintf(a.stdout, "  it is allowed by the saved approval %d for %s\n", e.Approved.ID, shown.Exact(e.Approved.Pattern))
 	case e.Unreadable != "":
 		fmt.Fprintf(a.stdout, "  what was approved cannot be read: %s\n", cell(e.Unreadable))
 	}
 	if len(e.Always) > 0 {
-		fmt.Fprintf(a.stdout, "  always would save %s\n", strings.Join(exactly(e.Always), ", "))
+		fmt.Fprintf(a.stdout, "  always would save %s\n", strings.Join(shown.Exactly(e.Always), ", "))
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, part := range e.Parts {
@@ -121,7 +122,7 @@ func (a *app) printVerdict(e permission.Explanation) error {
 			decides = ", which decides"
 		}
 		why := cmp.Or(part.Why, "nothing to say")
-		fmt.Fprintf(table, "  %s %s of %s: %s%s\n", part.Kind, exact(part.Action), exact(part.Text), cell(why), decides)
+		fmt.Fprintf(table, "  %s %s of %s: %s%s\n", part.Kind, shown.Exact(part.Action), shown.Exact(part.Text), cell(why), decides)
 		for _, list := range part.Lists {
 			printList(table, list, part.Text)
 		}
@@ -135,11 +136,11 @@ func (a *app) printVerdict(e permission.Explanation) error {
 // printList says which rules of a list were looked at.
 func printList(table *tabwriter.Writer, list permission.ListTrace, text string) {
 	if list.Outside {
-		fmt.Fprintf(table, "    the rules for %s say nothing of what is outside of it\n", exact(list.Base))
+		fmt.Fprintf(table, "    the rules for %s say nothing of what is outside of it\n", shown.Exact(list.Base))
 		return
 	}
 	if list.Text != "" && list.Text != text {
-		fmt.Fprintf(table, "    as %s below %s:\n", exact(list.Text), exact(list.Base))
+		fmt.Fprintf(table, "    as %s below %s:\n", shown.Exact(list.Text), shown.Exact(list.Base))
 	}
 	for _, rule := range list.Rules {
 		verdict := "  " + missed(rule.Miss)
@@ -149,11 +150,11 @@ func printList(table *tabwriter.Writer, list permission.ListTrace, text string) 
 				verdict = "* decides"
 			}
 		}
-		resource := exact(rule.Resource)
+		resource := shown.Exact(rule.Resource)
 		if rule.Agent != "" {
-			resource += " for " + exact(rule.Agent)
+			resource += " for " + shown.Exact(rule.Agent)
 		}
-		fmt.Fprintf(table, "    %s\t%s\t%s\t%s\t%s\n", exact(rule.Source), rule.Effect, exact(rule.Action), resource, verdict)
+		fmt.Fprintf(table, "    %s\t%s\t%s\t%s\t%s\n", shown.Exact(rule.Source), rule.Effect, shown.Exact(rule.Action), resource, verdict)
 	}
 	if list.Omitted > 0 {
 		fmt.Fprintf(table, "    and %s more that do not match\n", counted(list.Omitted, "rule"))

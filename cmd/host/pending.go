@@ -12,12 +12,13 @@ import (
 
 	"github.com/toolhost/toolhost/control"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
 // pending is a request and the host in which it waits.
 type pending struct {
 	Pid int `json:"pid"`
-	control.Pending
+	shown.Request
 
 	host *control.Client
 }
@@ -75,7 +76,7 @@ func pendingIn(ctx context.Context, hosts []*control.Client) (all []pending, mor
 
 func (a *app) printPending(p pending) error {
 	_, err := fmt.Fprintf(a.stdout, "%s  in host %d, asked at %s, until %s\n%s\n", p.ID, p.Pid,
-		p.Asked.Local().Format(time.TimeOnly), p.Expires.Local().Format(time.TimeOnly), described(p.Pending))
+		p.Asked.Local().Format(time.TimeOnly), p.Expires.Local().Format(time.TimeOnly), p.Request.Text())
 	return err
 }
 
@@ -167,7 +168,7 @@ func (a *app) answer(ctx context.Context, id string, answer permission.Answer) e
 		done := "approved " + p.ID
 		switch answer.Kind {
 		case permission.Always:
-			done += " for good: " + strings.Join(exactly(p.Save), ", ")
+			done += " for good: " + strings.Join(shown.Exactly(p.Save), ", ")
 		case permission.Reject:
 			done = "rejected " + p.ID
 		}
@@ -290,7 +291,7 @@ func (a *app) watch(ctx context.Context) error {
 
 // follow says what comes and goes in one host until that ends.
 func (a *app) follow(ctx context.Context, h *control.Client) error {
-	shown := map[string]bool{}
+	before := map[string]bool{}
 	for list, err := range h.Watch(ctx) {
 		if err != nil { // the host has ended, and what waited in it
 			list = control.List{}
@@ -298,20 +299,20 @@ func (a *app) follow(ctx context.Context, h *control.Client) error {
 		now := map[string]bool{}
 		for _, p := range list.Approvals {
 			now[p.ID] = true
-			if !shown[p.ID] {
+			if !before[p.ID] {
 				if err := a.printCame(pending{h.Pid(), p, h}); err != nil {
 					return err
 				}
 			}
 		}
-		for id := range shown {
+		for id := range before {
 			if !now[id] && list.More == 0 {
 				if err := a.printWent(h.Pid(), id); err != nil {
 					return err
 				}
 			}
 		}
-		shown = now
+		before = now
 	}
 	return nil
 }

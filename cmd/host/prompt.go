@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/toolhost/toolhost/control"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
 // terminal is what is read from, until its deadline.
@@ -169,7 +168,7 @@ func (p *prompt) endsBefore(ctx context.Context, id string) bool {
 	changes, stop := p.Watch()
 	defer stop()
 	for {
-		if !slices.ContainsFunc(p.Pending(), func(other permission.Pending) bool { return other.ID == id }) {
+		if _, pending := p.Find(id); !pending {
 			return ctx.Err() == nil
 		}
 		select {
@@ -199,10 +198,10 @@ func reply(line string) (permission.Answer, bool) {
 
 // question is the request, and what can be answered.
 func question(p permission.Pending) string {
-	shown := control.Show(p)
-	shown.Resources = p.Request.Resources // all of them, where the answer may be yes
-	text := "\ntoolhost asks for approval:\n" + described(shown)
-	if len(shown.Save) > 0 {
+	r := shown.Of(p)
+	r.Resources = p.Request.Resources // all of them, where the answer may be yes
+	text := "\ntoolhost asks for approval:\n" + r.Text()
+	if len(r.Save) > 0 {
 		return text + "[y]es once, [a]lways for exactly that, [n]o (n REASON tells the model why): "
 	}
 	return text + "[y]es once, [n]o (n REASON tells the model why): "

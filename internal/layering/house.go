@@ -106,6 +106,10 @@ func toolhost() house {
 			},
 			{packages: []string{"service/filesystem", "service/permission", "service/process"}},
 			{
+				packages: []string{"service/permission/shown"}, never: []string{"os/exec", "net/http"},
+				why: "how a request is shown knows nothing of who shows it",
+			},
+			{
 				packages: []string{"tool/registry"}, never: []string{"sandbox", "service/process", "os/exec"},
 				why: "the registry settles calls and does not know that tools run in processes",
 			},

@@ -117,11 +117,25 @@ func (q *Queue) Pending() []Pending {
 	slices.SortFunc(shown, inOrder)
 	all := make([]Pending, len(shown))
 	for i, r := range shown {
-		all[i] = Pending{
-			ID: r.id, Asked: r.at, Expires: r.expires, Request: clone(r.request), Behind: len(q.lines[r.identity]) - 1,
-		}
+		all[i] = q.view(r)
 	}
 	return all
+}
+
+// Find is the request that is to be answered under the id, and whether there is one.
+func (q *Queue) Find(id string) (Pending, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r, err := q.shown(id)
+	if err != nil {
+		return Pending{}, false
+	}
+	return q.view(r), true
+}
+
+// view is what a person sees of a request. q.mu is held.
+func (q *Queue) view(r *asked) Pending {
+	return Pending{ID: r.id, Asked: r.at, Expires: r.expires, Request: clone(r.request), Behind: len(q.lines[r.identity]) - 1}
 }
 
 func inOrder(a, b *asked) int { return cmp.Compare(a.order, b.order) }

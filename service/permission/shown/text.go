@@ -1,4 +1,4 @@
-package main
+package shown
 
 import (
 	"bytes"
@@ -9,14 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"github.com/toolhost/toolhost/control"
 )
 
-// described is all that a person must see of a request, and what "always" would save,
-// a line each. What a plugin wrote stands under a label that says so; nothing of it can
+// Text is all that a person must see of the request, and what "always" would save, a
+// line each. What a plugin wrote stands under a label that says so; nothing of it can
 // move the cursor, begin a line, or look like what it is not.
-func described(p control.Pending) string {
+func (p *Request) Text() string {
 	var text strings.Builder
 	line := func(name string, values ...string) {
 		for _, value := range values {
@@ -24,13 +22,13 @@ func described(p control.Pending) string {
 			name = ""
 		}
 	}
-	line("tool", exact(p.Tool))
-	line("project", exact(p.Root))
-	line("agent", exact(p.Agent)+", session "+exact(p.Session))
-	line("action", exact(p.Action))
-	line("on", exactly(p.Resources)...)
+	line("tool", Exact(p.Tool))
+	line("project", Exact(p.Root))
+	line("agent", Exact(p.Agent)+", session "+Exact(p.Session))
+	line("action", Exact(p.Action))
+	line("on", Exactly(p.Resources)...)
 	if len(p.Input) > 0 {
-		input := cell(compact(p.Input))
+		input := words(compact(p.Input))
 		if p.InputCut {
 			input += " (cut)"
 		}
@@ -44,20 +42,22 @@ func described(p control.Pending) string {
 		effects += "; it cannot be undone"
 	}
 	line("effects", effects)
-	line("because", cell(p.Why))
+	line("because", words(p.Why))
 	if p.Review != "" {
-		line("it says", cell(p.Review))
+		line("it says", words(p.Review))
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
-		line("it says", cell(key)+": "+exact(p.Metadata[key]))
+		line("it says", words(key)+": "+Exact(p.Metadata[key]))
 	}
 	if len(p.Cut) > 0 {
 		line("cut", "too long to be shown whole: "+strings.Join(p.Cut, ", "))
 	}
-	if p.Behind > 0 {
-		line("waiting", counted(p.Behind, "identical request")+" more")
+	if p.Behind == 1 {
+		line("waiting", "1 identical request more")
+	} else if p.Behind > 1 {
+		line("waiting", strconv.Itoa(p.Behind)+" identical requests more")
 	}
-	line("always", exactly(p.Save)...)
+	line("always", Exactly(p.Save)...)
 	return text.String()
 }
 
@@ -70,21 +70,31 @@ func compact(value json.RawMessage) string {
 	return text.String()
 }
 
-// exactly is exact for each text.
-func exactly(texts []string) []string {
+// Exactly is Exact for each text.
+func Exactly(texts []string) []string {
 	shown := make([]string, len(texts))
 	for i, text := range texts {
-		shown[i] = exact(text)
+		shown[i] = Exact(text)
 	}
 	return shown
 }
 
-// exact is a text in which nothing is hidden: as it is, or quoted, when it has what
+// Exact is a text in which nothing is hidden: as it is, or quoted, when it has what
 // cannot be seen or could be taken for something else, such as the end of a line.
-func exact(text string) string {
+func Exact(text string) string {
 	if text == "" || strings.TrimSpace(text) != text || strings.Contains(text, "  ") || strings.HasPrefix(text, `"`) ||
 		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}
 	return text
+}
+
+// words is text on one line, without control characters.
+func words(text string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)), " ")
 }

@@ -1,10 +1,8 @@
-package main
+package shown
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/toolhost/toolhost/control"
 )
 
 // What is asked about is shown as it is, or quoted when it could be taken for something
@@ -31,14 +29,15 @@ func TestLaw34ShownExactly(t *testing.T) {
 		"a\tb":              `"a\tb"`,
 		"x\n  always   all": `"x\n  always   all"`,
 	} {
-		if got := exact(text); got != want {
+		if got := Exact(text); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
-	shown := described(control.Pending{
+	r := Request{
 		Tool: "a/b\n  always   *", Root: "/p", Agent: "a\nb", Session: "s", Action: "a/b", Resources: []string{"x\n  always   *", "y"}, Why: "w\nw",
 		Review: "r\n  always   *", Metadata: map[string]string{"k\nk": "v\nv"}, Save: []string{"x\n*"}, Input: []byte("{\"a\":\n\"\u001b\"}"), Effects: []string{"read"},
-	})
+	}
+	shown := r.Text()
 	if got, want := strings.Count(shown, "\n"), 12; got != want {
 		t.Errorf("it has %d lines, want %d:\n%s", got, want, shown)
 	}
