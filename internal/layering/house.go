@@ -147,6 +147,10 @@ func toolhost() house {
 				packages: []string{"examples/*"}, only: []string{"plugin/sdk"},
 				why: "an example imports plugin/sdk only: it is what a stranger would copy",
 			},
+			{
+				packages: []string{"internal/conformance/plugin"}, only: []string{"plugin/sdk"},
+				why: "a judge's fixtures come from a plugin like any other",
+			},
 			{packages: []string{"internal/layering"}, only: []string{}, why: "it reads the others as text"},
 			{packages: []string{"internal/bench"}, only: []string{}, why: "it holds nothing but tests"},
 			{packages: []string{"internal/laws"}, only: []string{}, why: "it holds nothing but tests"},
