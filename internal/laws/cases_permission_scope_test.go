@@ -297,6 +297,9 @@ func TestCaseC22OptionsBehindAName(t *testing.T) {
 		neverRuns(own, "git -c core.pager='touch p' log", "git --exec-path=. status", "git -p show", "git diff --output=p",
 			"git -C .. log", "git --git-dir=x log", "GIT_PAGER='touch p' git log", "git status --porcelain", "env GIT_PAGER=x git log",
 			"git log > p", "PATH=. git log", "git log $(touch p)", "git log | sh", "./git log", "/tmp/git log", "git  -p log", "git log --output=p", "git log --ou p")
+		if w.over != fake { // the rest is about the rules alone
+			return
+		}
 		all := newWorld(t, w.over, t.TempDir(), settings{rules: []rule{allow("shell", "git *")}})
 		all.process()
 		all.declines()
@@ -318,7 +321,7 @@ func TestCaseC23CanonicalNames(t *testing.T) {
 			{deny("c", "*"), "completed", "completed"}, {deny("b_c", "*"), "completed", "completed"},
 			{deny("a?b/c", "*"), "rejected, denied", "completed"}, {deny("*/c", "*"), "rejected, denied", "completed"},
 		} {
-			if n > 4 && plain.over == process {
+			if n > 0 && plain.over == process {
 				break // the rest is about the rules alone
 			}
 			w := newWorld(t, plain.over, t.TempDir(), settings{grants: services(), rules: []rule{tt.rule}})

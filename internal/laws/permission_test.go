@@ -302,8 +302,8 @@ func TestLaw37FailingApprovers(t *testing.T) {
 			want   string
 		}{
 			{func(context.Context, permission.Request) (permission.Reply, error) {
-				return permission.Reply{Granted: true}, errors.New("broken")
-			}, "rejected, nobody_to_ask, ran true: …"},
+				return permission.Reply{Granted: true}, errors.New("the line is dead")
+			}, `rejected, nobody_to_ask, ran true: shell of "make" needs approval, and there is nobody to ask: the question could not be asked: the line is dead`},
 			{func(context.Context, permission.Request) (permission.Reply, error) { panic("broken") }, "rejected, nobody_to_ask, ran true: …"},
 			{func(context.Context, permission.Request) (permission.Reply, error) {
 				return permission.Reply{Kind: "nonsense"}, nil
