@@ -69,10 +69,12 @@ func (a *app) explain(ctx context.Context, l *location.Location, name string, in
 	switch {
 	case err != nil:
 		return err
-	case x.Error != nil && a.json:
-		return &exitError{settled(tool.Settlement{Status: x.Error.Kind.Status()}), nil}
 	case x.Error != nil:
-		return &exitError{settled(tool.Settlement{Status: x.Error.Kind.Status()}), describe(name, input, x.Error)}
+		exit := &exitError{status: settled(tool.Settlement{Status: x.Error.Kind.Status()})}
+		if !a.json || exit.status == exitOperational { // the object has what a model may see; the operator is told the rest
+			exit.err = describe(name, input, x.Error)
+		}
+		return exit
 	case answer > permission.Allow:
 		return &exitError{status: exitRejected}
 	}

@@ -1,0 +1,334 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
+	"github.com/toolhost/toolhost/tool"
+)
+
+// Fallback is what becomes of a question when the client cannot be asked.
+type Fallback string
+
+// The fallbacks.
+const (
+	// Deny says no at once, and how to allow it.
+	Deny Fallback = "deny"
+	// Wait leaves the question to whoever answers at the control socket.
+	Wait Fallback = "wait"
+)
+
+// An Approver is who answers the questions of a host whose calls come from clients: the
+// person at the client where it can be asked, and anybody at the queue. It is safe for
+// concurrent use.
+type Approver struct {
+	queue    *permission.Queue
+	fallback Fallback
+	life     *scope.Scope
+	log      *slog.Logger
+
+	mu    sync.Mutex
+	calls map[tool.Identity][]*conversation // under mu: those that run, newest last
+}
+
+var _ permission.Approver = (*Approver)(nil)
+
+// NewApprover makes the approver of a host. Its questions wait in the queue. What it
+// does for a question belongs to life.
+func NewApprover(life *scope.Scope, queue *permission.Queue, fallback Fallback, log *slog.Logger) *Approver {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Approver{queue: queue, fallback: fallback, life: life, log: log, calls: map[tool.Identity][]*conversation{}}
+}
+
+// how a client is asked.
+type how int
+
+const (
+	askNot   how = iota // it cannot be
+	askNow              // by a request of its own, while the call waits
+	askLater            // with the result of its request, when the call is suspended
+)
+
+// asking is how the client of a call is asked.
+type asking struct {
+	how    how
+	by     string                                                                         // who answers, for the record
+	elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) // for askNow
+}
+
+// conversation is a call on its way, and its client.
+type conversation struct {
+	approver *Approver
+	identity tool.Identity
+	asking   asking
+
+	mu       sync.Mutex
+	pending  map[string]struct{} // under mu: the requests that were asked and not answered
+	timer    *time.Timer         // under mu: ends a conversation whose call was left alone
+	progress func(tool.Progress) // under mu: tells the client that waits now; nil is nobody
+}
+
+// report tells the client that waits now how far the call is.
+func (c *conversation) report(p tool.Progress) {
+	c.mu.Lock()
+	progress := c.progress
+	c.mu.Unlock()
+	if progress != nil {
+		progress(p)
+	}
+}
+
+// tell says who is told from now on.
+func (c *conversation) tell(progress func(tool.Progress)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progress = progress
+}
+
+// begin notes that a call runs, until its conversation ends.
+func (a *Approver) begin(identity tool.Identity, by asking) *conversation {
+	c := &conversation{approver: a, identity: identity, asking: by, pending: map[string]struct{}{}}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls[identity] = append(a.calls[identity], c)
+	return c
+}
+
+func (c *conversation) end() {
+	c.mu.Lock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	a := c.approver
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rest := slices.DeleteFunc(a.calls[c.identity], func(other *conversation) bool { return other == c })
+	if a.calls[c.identity] = rest; len(rest) == 0 {
+		delete(a.calls, c.identity)
+	}
+}
+
+// endAt ends the conversation then, unless it is asked for later.
+func (c *conversation) endAt(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.timer = time.AfterFunc(time.Until(at), c.end)
+}
+
+// of is the conversation of a call, or nil.
+func (a *Approver) of(identity tool.Identity) *conversation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if calls := a.calls[identity]; len(calls) > 0 {
+		return calls[len(calls)-1]
+	}
+	return nil
+}
+
+// Ask implements [permission.Approver].
+func (a *Approver) Ask(ctx context.Context, request permission.Request) (permission.Reply, error) {
+	c := a.of(request.Caller.Identity)
+	if (c == nil || c.asking.how == askNot) && a.fallback != Wait {
+		return permission.Reply{Kind: tool.KindNobodyToAsk, Reason: nobodyToAsk}, nil
+	}
+	if c == nil || c.asking.how == askNot {
+		return a.queue.Ask(ctx, request)
+	}
+	c.mu.Lock()
+	c.pending[request.ID] = struct{}{}
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.pending, request.ID)
+		c.mu.Unlock()
+	}()
+	if c.asking.how == askNow {
+		return a.askNow(ctx, c, request)
+	}
+	return a.queue.Ask(ctx, request)
+}
+
+const nobodyToAsk = "this client cannot ask its user (it offers no elicitation); allow it by a rule, or start toolhost serve with --approve wait and answer with toolhost approvals"
+
+// askNow asks the client beside the queue: whoever answers first is heard.
+func (a *Approver) askNow(ctx context.Context, c *conversation, request permission.Request) (permission.Reply, error) {
+	waiting, answered := context.WithCancel(ctx)
+	asked := make(chan struct{})
+	dismissed := false // read when asked is closed
+	err := a.life.Go("elicitation of "+request.Action, func(context.Context) error {
+		defer close(asked)
+		if dismissed = a.elicit(waiting, c, request.ID); dismissed {
+			answered()
+		}
+		return nil
+	})
+	if err != nil {
+		answered()
+		return permission.Reply{}, err
+	}
+	reply, err := a.queue.Ask(waiting, request)
+	answered()
+	<-asked
+	if dismissed && ctx.Err() == nil && !reply.Granted {
+		return permission.Reply{Kind: tool.KindCancelled, Reason: "the question was dismissed"}, nil
+	}
+	return reply, err
+}
+
+// elicit asks the client when the request is shown, answers it with what the person
+// says, and reports whether they dismissed it. A client that fails leaves the request
+// to the queue.
+func (a *Approver) elicit(ctx context.Context, c *conversation, id string) (dismissed bool) {
+	changes, stop := a.queue.Watch()
+	defer stop()
+	for {
+		p, shown := a.queue.Find(id)
+		if shown {
+			result, err := c.asking.elicit(ctx, question(p))
+			if err != nil {
+				if ctx.Err() == nil {
+					a.log.Warn("the client was not asked; the request waits for toolhost approvals", slog.String("request", id), slog.Any("error", err))
+				}
+				return false
+			}
+			answer, said := answerOf(result, p, c.asking.by)
+			if !said {
+				return true
+			}
+			if _, err := a.queue.Reply(ctx, id, answer); err != nil && !errors.Is(err, permission.ErrNotPending) {
+				a.log.Warn("the client's answer was not taken", slog.String("request", id), slog.Any("error", err))
+			}
+			return false
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// The properties of the form, and the values of the first.
+const (
+	formAnswer = "answer"
+	formReason = "reason"
+)
+
+// question is the form in which a client asks its user.
+func question(p permission.Pending) *mcp.ElicitParams {
+	r := shown.Of(p)
+	answers, titles := []string{}, []string{}
+	offer := func(kind permission.AnswerKind, title string) {
+		answers, titles = append(answers, string(kind)), append(titles, title)
+	}
+	if r.Whole() {
+		offer(permission.Once, "Allow once")
+	}
+	if r.Whole() && len(r.Save) > 0 {
+		offer(permission.Always, "Always allow exactly what is shown as always")
+	}
+	offer(permission.Reject, "Reject")
+	return &mcp.ElicitParams{
+		Mode:    "form",
+		Message: "toolhost asks for approval:\n" + r.Text(),
+		RequestedSchema: map[string]any{
+			"type": "object",
+			"properties": map[string]any{
+				formAnswer: map[string]any{"type": "string", "title": "Answer", "enum": answers, "enumNames": titles},
+				formReason: map[string]any{"type": "string", "title": "Reason", "description": "Why; the model is told when the answer is no", "maxLength": permission.MaxFeedback / 4},
+			},
+			"required": []string{formAnswer},
+		},
+	}
+}
+
+// answerOf is what a person answered, or that they dismissed the question.
+func answerOf(result *mcp.ElicitResult, p permission.Pending, by string) (answer permission.Answer, said bool) {
+	answer = permission.Answer{Kind: permission.Reject, By: by}
+	switch result.Action {
+	case "accept":
+		kind, _ := result.Content[formAnswer].(string)
+		r := shown.Of(p)
+		switch permission.AnswerKind(kind) {
+		case permission.Once:
+			if r.Whole() {
+				answer.Kind = permission.Once
+			}
+		case permission.Always:
+			if r.Whole() && len(r.Save) > 0 {
+				answer.Kind = permission.Always
+			}
+		}
+		if reason, ok := result.Content[formReason].(string); ok {
+			answer.Feedback = cut(reason, permission.MaxFeedback)
+		}
+		return answer, true
+	case "decline":
+		return answer, true
+	default:
+		return answer, false
+	}
+}
+
+// canElicit says whether a client can show its user a form.
+func canElicit(c *mcp.ClientCapabilities) bool {
+	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
+}
+
+// asks is how the client of a call is asked, later or now.
+func asks(req *mcp.CallToolRequest, how how) asking {
+	if !canElicit(req.ClientCapabilities()) {
+		return asking{how: askNot}
+	}
+	by := principal(req.Extra)
+	if info := req.ClientInfo(); info != nil && info.Name != "" {
+		by += " at " + info.Name
+	}
+	return asking{how: how, by: cut(by, tool.MaxID), elicit: req.Session.Elicit}
+}
+
+// waiting are the requests of the call that are not answered yet, sorted.
+func (c *conversation) waiting() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.pending))
+}
+
+// inputRequired is the result that gives a client the questions of a suspended call,
+// with the state that resumes it.
+func (f *face) inputRequired(req *mcp.CallToolRequest, name, definition string, c *conversation, suspended *tool.Suspension) (*mcp.CallToolResult, error) {
+	c.endAt(suspended.Expires)
+	result := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}
+	asked := []string{}
+	for _, id := range c.waiting() {
+		if p, ok := c.approver.queue.Find(id); ok { // else an identical one is asked first: the client tries again
+			result.InputRequests[id] = question(p)
+			asked = append(asked, id)
+		}
+	}
+	var err error
+	result.RequestState, err = f.server.seal.close(carried{
+		Handle: suspended.Handle, Identity: suspended.Identity, Asked: asked, Expires: suspended.Expires,
+	}, f.binding(req, name, definition))
+	if err != nil {
+		return nil, fmt.Errorf("seal the state of a call: %w", err)
+	}
+	return result, nil
+}

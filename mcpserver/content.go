@@ -1,0 +1,126 @@
+package mcpserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhost/toolhost/tool"
+)
+
+// revisionStructured is the first revision with structured content.
+const revisionStructured = "2025-06-18"
+
+// maxDoubled is the most bytes of a structured value that is also given as text, for
+// clients that show their model nothing else.
+const maxDoubled = 8 << 10
+
+// result is what a client gets of an ended call: an error of the protocol only where
+// there is no such tool, or nobody waits any more.
+func (f *face) result(req *mcp.CallToolRequest, name string, identity tool.Identity, s tool.Settlement, err error) (*mcp.CallToolResult, error) {
+	if interruption, ok := errors.AsType[*tool.Interruption](err); ok {
+		return nil, interruption.Cause // nothing is sent to a client that gave up
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := &mcp.CallToolResult{Content: []mcp.Content{}, Meta: mcp.Meta{metaCall: identity.Call, metaRan: s.Ran}}
+	if s.Lost > 0 {
+		result.Meta[metaLost] = s.Lost
+	}
+	if s.Error != nil {
+		if s.Error.Kind == tool.KindUnknownTool {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.Error.Message}
+		}
+		f.failed(result, name, identity, s.Error)
+	} else {
+		f.completed(req, result, name, s)
+	}
+	for _, kept := range s.Retained {
+		result.Content = append(result.Content, outputLink(kept))
+	}
+	return result, nil
+}
+
+// failed says why a call did not complete: in the tool's own words if it failed, and
+// for what broke with no more than a model may read and an operator can look up.
+func (f *face) failed(result *mcp.CallToolResult, name string, identity tool.Identity, e *tool.Error) {
+	result.IsError = true
+	result.Meta[metaKind] = string(e.Kind)
+	text := e.Message
+	switch e.Kind.Status() {
+	case tool.Failed:
+	case tool.Errored:
+		text = fmt.Sprintf("%s (%s; the operator's log has it as call %s)", e.Message, e.Kind, identity.Call)
+		f.log.Error("call", slog.String("tool", name), slog.String("call", identity.Call), slog.String("kind", string(e.Kind)), slog.Any("error", e.Cause))
+	default:
+		text = string(e.Kind) + ": " + e.Message
+	}
+	result.Content = append(result.Content, &mcp.TextContent{Text: text})
+}
+
+// completed gives what the model reads, and the structured value to a client that knows
+// of it.
+func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, name string, s tool.Settlement) {
+	for _, c := range s.Content {
+		result.Content = append(result.Content, content(c))
+	}
+	structured := len(s.Structured) > 0 && req.ProtocolVersion() >= revisionStructured
+	if structured {
+		result.StructuredContent = s.Structured
+	}
+	switch {
+	case len(s.Structured) == 0 && len(s.Retained) > 0 && f.declaresOutput(name):
+		// A client checks a result against the schema unless it is an error, and the value
+		// is whole or absent.
+		result.IsError = true
+		result.Meta[metaKind] = string(tool.KindTooLarge)
+		result.Content = append(result.Content, &mcp.TextContent{
+			Text: "the call completed; its structured value is too long to be given, and the whole of it is kept",
+		})
+	case len(s.Content) > 0 || len(s.Structured) == 0:
+	case !structured || len(s.Structured) <= maxDoubled:
+		result.Content = append(result.Content, &mcp.TextContent{Text: string(s.Structured)})
+	default:
+		result.Content = append(result.Content, &mcp.TextContent{
+			Text: fmt.Sprintf("the result is %d bytes of JSON, in structuredContent", len(s.Structured)),
+		})
+	}
+	for _, i := range s.Instructions {
+		result.Content = append(result.Content, &mcp.TextContent{
+			Text: "Instructions of the project, in " + i.Path + " (the repository's words, not the tool's):\n" + i.Text,
+			Meta: mcp.Meta{metaInstructions: i.Path},
+		})
+	}
+}
+
+// declaresOutput says whether clients were told what the structured value is.
+func (f *face) declaresOutput(name string) bool {
+	for _, d := range f.location.Capture().Definitions() {
+		if d.Name == name {
+			return len(d.Output) > 0
+		}
+	}
+	return false
+}
+
+// content is a block as the protocol says it.
+func content(c tool.Content) mcp.Content {
+	switch c.Type {
+	case tool.ImageContent:
+		return &mcp.ImageContent{Data: c.Data, MIMEType: c.MIMEType}
+	case tool.AudioContent:
+		return &mcp.AudioContent{Data: c.Data, MIMEType: c.MIMEType}
+	case tool.ResourceLink:
+		name := c.Name
+		if name == "" {
+			name = c.URI
+		}
+		return &mcp.ResourceLink{URI: c.URI, Name: name, Description: c.Description, MIMEType: c.MIMEType}
+	default:
+		return &mcp.TextContent{Text: c.Text}
+	}
+}

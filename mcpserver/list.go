@@ -1,0 +1,204 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+// pageSize is how many tools a page of the list has.
+const pageSize = 500
+
+// anyObject is the schema of any object.
+var anyObject = json.RawMessage(`{"type":"object"}`)
+
+// definition is a tool as the protocol says it.
+func definition(d tool.Definition) *mcp.Tool {
+	t := &mcp.Tool{
+		Name: d.Name, Title: d.Title, Description: d.Description, InputSchema: d.Input, Annotations: annotations(d),
+		Meta: mcp.Meta{metaID: d.ID},
+	}
+	if len(d.Output) > 0 {
+		t.OutputSchema = d.Output
+	}
+	return t
+}
+
+// annotations are hints, from the effects that the tool declares. Only what can be
+// undone, and changes nothing but the Location, is not destructive.
+func annotations(d tool.Definition) *mcp.ToolAnnotations {
+	readOnly := d.Effects.Beyond(tool.Read) == 0
+	open := d.Effects.Has(tool.Network) || d.Effects.Has(tool.Process) || d.Effects.Has(tool.Delegation)
+	destructive := !readOnly
+	return &mcp.ToolAnnotations{
+		Title: d.Title, ReadOnlyHint: readOnly, IdempotentHint: readOnly, DestructiveHint: &destructive, OpenWorldHint: &open,
+	}
+}
+
+// list answers tools/list with a page of a capture. In the first era the first page
+// takes a new one for the session, and the further pages are of that.
+func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsRequest, next mcp.MethodHandler) (mcp.Result, error) {
+	cursor := ""
+	if req.Params != nil {
+		cursor = req.Params.Cursor
+	}
+	offset, ok := pageOf(cursor)
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none of this server's: begin without one"}
+	}
+	capture := f.location.Capture()
+	if !sessionless(req) {
+		capture = f.captures.forList(f.sdk, req.Session, capture, offset > 0)
+	}
+	// What the SDK adds to a result is its own affair; the tools are not.
+	params := mcp.ListToolsParams{}
+	if req.Params != nil {
+		params.Meta = req.Params.Meta
+	}
+	result, err := next(ctx, method, &mcp.ListToolsRequest{Session: req.Session, Params: &params, Extra: req.Extra})
+	if err != nil {
+		return nil, err
+	}
+	page, ok := result.(*mcp.ListToolsResult)
+	if !ok {
+		return result, nil
+	}
+	definitions := capture.Definitions()
+	offset = min(offset, len(definitions))
+	end := min(offset+pageSize, len(definitions))
+	page.Tools, page.NextCursor = make([]*mcp.Tool, 0, end-offset), ""
+	for _, d := range definitions[offset:end] {
+		page.Tools = append(page.Tools, definition(d))
+	}
+	if end < len(definitions) {
+		page.NextCursor = cursorOf(end)
+	}
+	return page, nil
+}
+
+// cursorPrefix begins every cursor before it is encoded, to tell those of this server.
+const cursorPrefix = "tools:"
+
+func cursorOf(offset int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + strconv.Itoa(offset)))
+}
+
+// pageOf is where the page of a cursor begins.
+func pageOf(cursor string) (offset int, ok bool) {
+	if cursor == "" {
+		return 0, true
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(text) < len(cursorPrefix) || string(text[:len(cursorPrefix)]) != cursorPrefix {
+		return 0, false
+	}
+	offset, err = strconv.Atoi(string(text[len(cursorPrefix):]))
+	return offset, err == nil && offset > 0 && cursorOf(offset) == cursor
+}
+
+// captures are those of the sessions, as their last lists showed them.
+type captures struct {
+	mu  sync.Mutex
+	all map[*mcp.ServerSession]*registry.Capture // under mu
+}
+
+// forList is the capture that a page of the list is of: now's, or for a further page
+// that of the first.
+func (c *captures) forList(sdk *mcp.Server, session *mcp.ServerSession, now *registry.Capture, further bool) *registry.Capture {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last := c.all[session]; further && last != nil {
+		return last
+	}
+	if c.all == nil {
+		c.all = map[*mcp.ServerSession]*registry.Capture{}
+	}
+	c.all[session] = now
+	c.prune(sdk)
+	return now
+}
+
+// forCall is the capture that a session's calls run, or now's if it never listed.
+func (c *captures) forCall(session *mcp.ServerSession, now *registry.Capture) *registry.Capture {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last := c.all[session]; last != nil {
+		return last
+	}
+	return now
+}
+
+// prune forgets the captures of sessions that have ended, when those may be the most of
+// them. c.mu is held.
+func (c *captures) prune(sdk *mcp.Server) {
+	live := map[*mcp.ServerSession]bool{}
+	for session := range sdk.Sessions() {
+		live[session] = true
+	}
+	if len(c.all) < 2*len(live)+16 {
+		return
+	}
+	for session := range c.all {
+		if !live[session] {
+			delete(c.all, session)
+		}
+	}
+}
+
+// mirror is what the SDK was told of the tools. It needs their schemas to check the
+// headers of a request, and says by itself that the list changed; it never runs one.
+type mirror struct {
+	mu    sync.Mutex
+	known map[string]tool.Definition // under mu
+}
+
+// mirrorTools tells the SDK what changed.
+func (f *face) mirrorTools() {
+	f.mirror.mu.Lock()
+	defer f.mirror.mu.Unlock()
+	now := map[string]tool.Definition{}
+	for _, d := range f.location.Capture().Definitions() {
+		now[d.Name] = d
+		if known, ok := f.mirror.known[d.Name]; !ok || !sameDefinition(known, d) {
+			f.sdk.AddTool(definition(d), f.call)
+		}
+	}
+	var gone []string
+	for name := range f.mirror.known {
+		if _, ok := now[name]; !ok {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		f.sdk.RemoveTools(gone...)
+	}
+	f.mirror.known = now
+}
+
+func sameDefinition(a, b tool.Definition) bool {
+	return a.ID == b.ID && a.Title == b.Title && a.Description == b.Description && a.Effects == b.Effects &&
+		a.Irreversible == b.Irreversible && string(a.Input) == string(b.Input) && string(a.Output) == string(b.Output)
+}
+
+// follow mirrors the tools until ctx is over or the Location is closed.
+func (f *face) follow(ctx context.Context) error {
+	changes, stop := f.location.Subscribe()
+	defer stop()
+	f.mirrorTools() // what changed before
+	for {
+		select {
+		case <-changes:
+			f.mirrorTools()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

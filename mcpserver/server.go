@@ -1,0 +1,149 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhost/toolhost/host"
+	"github.com/toolhost/toolhost/location"
+	"github.com/toolhost/toolhost/scope"
+)
+
+// Options is what a [Server] needs.
+type Options struct {
+	// Host is whose Locations are served; it must not be nil.
+	Host *host.Host
+	// Approver is the one that the host asks; it must not be nil.
+	Approver *Approver
+	// Version is that of the program.
+	Version string
+	// Log is where the server logs; nil is nowhere.
+	Log *slog.Logger
+}
+
+// A Server serves the Locations of a host to clients of the Model Context Protocol. Its
+// methods may be called concurrently.
+type Server struct {
+	options Options
+	life    *scope.Scope
+	seal    *seal
+	secret  string // of this process, for the sessions that it makes
+
+	mu    sync.Mutex
+	faces map[string]*face // under mu: by the Location's name
+}
+
+// New makes a server, whose goroutines belong to life.
+func New(life *scope.Scope, options Options) (*Server, error) {
+	switch {
+	case options.Host == nil:
+		return nil, errors.New("mcpserver: Options.Host is nil")
+	case options.Approver == nil:
+		return nil, errors.New("mcpserver: Options.Approver is nil: questions need somebody to ask")
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{
+		options: options, life: life, seal: newSeal(), secret: rand.Text(), faces: map[string]*face{},
+	}, nil
+}
+
+// ServeStdio serves one Location to one client, whose messages come from in and to
+// which nothing but messages is written on out. It returns when the client ends its
+// input, when ctx is over, or when the connection breaks. An empty name is the Location
+// that the working directory is in.
+func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, out io.WriteCloser) error {
+	f, err := s.face(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = f.sdk.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// maxMessage is how many bytes a client's message has at most.
+const maxMessage = 4 << 20
+
+// face is the face of a Location, which is activated if it is not active.
+func (s *Server) face(ctx context.Context, name string) (*face, error) {
+	l, err := s.options.Host.Location(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.faces[l.Name()]; f != nil && f.location == l {
+		return f, nil
+	}
+	f := s.newFace(l)
+	if err := s.life.Go("tools of "+l.Name(), f.follow); err != nil {
+		return nil, fmt.Errorf("serve %s: %w", l.Name(), err)
+	}
+	s.faces[l.Name()] = f
+	return f, nil
+}
+
+// A face is one Location as its clients see it.
+type face struct {
+	server   *Server
+	location *location.Location
+	sdk      *mcp.Server
+	log      *slog.Logger
+
+	captures captures
+	mirror   mirror
+}
+
+// callName is the name under which the SDK knows what runs every call. It is reserved,
+// so that no tool has it.
+const callName = "toolhost_call"
+
+func (s *Server) newFace(l *location.Location) *face {
+	f := &face{server: s, location: l, log: s.options.Log.With("location", l.Name())}
+	f.sdk = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost: " + l.Name(), Version: s.options.Version}, &mcp.ServerOptions{
+		Logger: f.log,
+		Capabilities: &mcp.ServerCapabilities{
+			Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{},
+		},
+		PageSize: pageSize,
+		// What a principal is shown is not for another one.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+	})
+	f.sdk.AddTool(&mcp.Tool{Name: callName, InputSchema: anyObject}, f.call)
+	f.sdk.AddReceivingMiddleware(f.middleware)
+	f.addResources()
+	f.mirrorTools()
+	return f
+}
+
+// middleware answers itself what depends on a capture: the list, and calls.
+func (f *face) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch r := req.(type) {
+		case *mcp.ListToolsRequest:
+			return f.list(ctx, method, r, next)
+		case *mcp.CallToolRequest:
+			// The SDK finds a tool by its name; what is called may be one that was captured and
+			// is registered no more.
+			params := *r.Params
+			params.Name = callName
+			return next(context.WithValue(ctx, calledKey{}, r.Params.Name), method, &mcp.CallToolRequest{Session: r.Session, Params: &params, Extra: r.Extra})
+		default:
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// calledKey is under which a call's context has the name that the client called.
+type calledKey struct{}
