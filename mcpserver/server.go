@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -56,25 +56,6 @@ func New(life *scope.Scope, options Options) (*Server, error) {
 	}, nil
 }
 
-// ServeStdio serves one Location to one client, whose messages come from in and to
-// which nothing but messages is written on out. It returns when the client ends its
-// input, when ctx is over, or when the connection breaks. An empty name is the Location
-// that the working directory is in.
-func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, out io.WriteCloser) error {
-	f, err := s.face(ctx, name)
-	if err != nil {
-		return err
-	}
-	err = f.sdk.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
-	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-// maxMessage is how many bytes a client's message has at most.
-const maxMessage = 4 << 20
-
 // face is the face of a Location, which is activated if it is not active.
 func (s *Server) face(ctx context.Context, name string) (*face, error) {
 	l, err := s.options.Host.Location(ctx, name)
@@ -103,6 +84,7 @@ type face struct {
 
 	captures captures
 	mirror   mirror
+	running  atomic.Int64 // how many requests are being answered
 }
 
 // callName is the name under which the SDK knows what runs every call. It is reserved,
@@ -112,7 +94,7 @@ const callName = "toolhost_call"
 func (s *Server) newFace(l *location.Location) *face {
 	f := &face{server: s, location: l, log: s.options.Log.With("location", l.Name())}
 	f.sdk = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost: " + l.Name(), Version: s.options.Version}, &mcp.ServerOptions{
-		Logger: f.log,
+		Logger: slog.New(quiet{f.log.Handler()}),
 		Capabilities: &mcp.ServerCapabilities{
 			Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{},
 		},
@@ -130,6 +112,8 @@ func (s *Server) newFace(l *location.Location) *face {
 // middleware answers itself what depends on a capture: the list, and calls.
 func (f *face) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		f.running.Add(1)
+		defer f.running.Add(-1)
 		switch r := req.(type) {
 		case *mcp.ListToolsRequest:
 			return f.list(ctx, method, r, next)

@@ -80,7 +80,7 @@ the current directory is served with the built-in filesystem tools, which read.`
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
 	root.SetVersionTemplate("toolhost {{.Version}}\n")
-	root.AddCommand(a.toolsCommand(), a.callCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.explainCommand(), a.auditCommand(), a.statusCommand(),
+	root.AddCommand(a.toolsCommand(), a.callCommand(), a.serveCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.explainCommand(), a.auditCommand(), a.statusCommand(),
 		a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/host"
+	"github.com/toolhost/toolhost/mcpserver"
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/service/permission"
+)
+
+// serveFlags are the flags of toolhost serve.
+type serveFlags struct {
+	fallback fallback
+	client   string
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	flags := &serveFlags{fallback: fallback(mcpserver.Deny)}
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the tools to agents over the Model Context Protocol",
+		Long: `Serve the Location's tools to an agent over the Model Context Protocol, on standard
+input and output: nothing but messages is on standard output, and the end of the
+input ends everything.
+
+What no rule decides is asked for at the agent, where it can ask its user, with what
+would happen and the exact pattern that "always" would save. The same question can be
+answered with toolhost approvals. Where the agent cannot ask, --approve says what
+becomes of the question: deny says no at once, and how to allow it; wait leaves it to
+toolhost approvals, for ten minutes.`,
+		Example: `  toolhost serve -C ~/project
+  toolhost serve --print-config claude-code`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.client != "" {
+				return a.printClientConfig(flags.client)
+			}
+			return a.serve(cmd.Context(), flags)
+		},
+	}
+	command.Flags().Var(&flags.fallback, "approve", "what becomes of a question that the agent cannot ask its user: deny or wait")
+	command.Flags().StringVar(&flags.client, "print-config", "", "print what a client is configured with: "+strings.Join(clientNames(), ", "))
+	_ = command.RegisterFlagCompletionFunc("approve", cobra.FixedCompletions([]string{string(mcpserver.Deny), string(mcpserver.Wait)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("print-config", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+// fallback is a flag for what becomes of a question that a client cannot be asked.
+type fallback mcpserver.Fallback
+
+func (f *fallback) Set(text string) error {
+	if !slices.Contains([]mcpserver.Fallback{mcpserver.Deny, mcpserver.Wait}, mcpserver.Fallback(text)) {
+		return errors.New("it is deny or wait")
+	}
+	*f = fallback(text)
+	return nil
+}
+
+func (f *fallback) String() string { return string(*f) }
+func (f *fallback) Type() string   { return "how" }
+
+// serve serves until the client's input ends, or a signal comes: neither is an error.
+func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	in, out, err := a.protocolStreams()
+	if err != nil {
+		return operational(err)
+	}
+	cfg, err := a.load(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := cfg.Location(a.location); err != nil {
+		return err
+	}
+	life := scope.New(ctx, "serve")
+	defer func() {
+		if closing := life.Close(context.WithoutCancel(ctx)); closing != nil && err == nil {
+			err = operational(closing)
+		}
+	}()
+	queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state)})
+	by := mcpserver.NewApprover(life, queue, mcpserver.Fallback(flags.fallback), log)
+	return a.withHost(ctx, cfg, approver{Approver: by, queue: queue}, log, func(ctx context.Context, h *host.Host) error {
+		server, err := mcpserver.New(life, mcpserver.Options{Host: h, Approver: by, Version: versionText(), Log: log})
+		if err != nil {
+			return operational(err)
+		}
+		err = server.ServeStdio(ctx, a.location, in, out)
+		// Before the host, whose calls it waits for.
+		if closing := life.Close(context.WithoutCancel(ctx)); closing != nil {
+			log.Error("close the server", slog.Any("error", closing))
+		}
+		if err != nil && ctx.Err() == nil {
+			return operational(fmt.Errorf("serve: %w", err))
+		}
+		return nil
+	})
+}
+
+// protocolStreams are the command's streams for the protocol and nothing else: whatever
+// this process, or a library in it, prints on standard output from now on goes to
+// standard error (case E02).
+func (a *app) protocolStreams() (io.ReadCloser, io.WriteCloser, error) {
+	in, ok := a.stdin.(io.ReadCloser)
+	if !ok {
+		in = io.NopCloser(a.stdin)
+	}
+	file, ok := a.stdout.to.(*os.File)
+	if !ok {
+		return in, withoutClose{a.stdout.to}, nil
+	}
+	descriptor, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, nil, fmt.Errorf("standard output: %w", err)
+	}
+	if err := unix.Dup3(int(os.Stderr.Fd()), int(file.Fd()), 0); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("standard output: %w", err), unix.Close(descriptor))
+	}
+	return in, os.NewFile(uintptr(descriptor), "protocol"), nil
+}
+
+// withoutClose is a writer that is not this command's to close.
+type withoutClose struct{ io.Writer }
+
+func (withoutClose) Close() error { return nil }

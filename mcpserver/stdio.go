@@ -1,0 +1,67 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxMessage is how many bytes a client's message has at most.
+	maxMessage = 4 << 20
+	// farewell is how long calls may go on after the end of the input, so that what was
+	// asked before is answered; quietAfter is how long none must run to be sure that
+	// none comes.
+	farewell   = 2 * time.Second
+	quietAfter = 100 * time.Millisecond
+)
+
+// ServeStdio serves one Location to one client, whose messages come from in and to
+// which nothing but messages is written on out. It returns when the client ends its
+// input, when ctx is over, or when the connection breaks; calls that run when the input
+// ends have two seconds. An empty name is the Location that the working directory is
+// in.
+func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, out io.WriteCloser) error {
+	f, err := s.face(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = f.sdk.Run(ctx, &mcp.IOTransport{Reader: &lingering{ReadCloser: in, ctx: ctx, running: &f.running}, Writer: out, MaxLineLength: maxMessage})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// lingering is an input that ends when what was asked on it is answered, or a moment
+// later. It is read by one goroutine.
+type lingering struct {
+	io.ReadCloser
+	ctx     context.Context // ends the waiting; of the serving, which the reading is a part of
+	running *atomic.Int64
+}
+
+func (l *lingering) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	if n > 0 || !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	tick := time.NewTicker(quietAfter / 10)
+	defer tick.Stop()
+	quiet := 0
+	for begin := time.Now(); time.Since(begin) < farewell && quiet < 10; {
+		select {
+		case <-tick.C:
+		case <-l.ctx.Done():
+			return 0, err
+		}
+		if quiet++; l.running.Load() > 0 {
+			quiet = 0
+		}
+	}
+	return 0, err
+}
