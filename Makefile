@@ -83,6 +83,10 @@ race: ## Run the tests of every module with the race detector
 bench: ## Print what plugins and calls cost, as ratios to bare go-plugin; BENCH= chooses
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x ./internal/bench
 
+.PHONY: conformance
+conformance: ## Hold toolhost serve against the judges of its protocol, which come from npm
+	internal/conformance/run
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME, 5s if not said
 	@$(GO) test -list '^Fuzz' ./... | \
