@@ -166,6 +166,12 @@ for (const [transportName, transport] of Object.entries(transports)) {
           }
         });
 
+        it("that nobody can give is a no, which says what to do", async () => {
+          const result = await client.callTool(call);
+          assert.equal(result.isError, true);
+          assert.match(textOf(result), /toolhost approvals/);
+        });
+
         it("that is declined leaves everything as it is", async () => {
           const asking = await connect(transport, negotiation, () => ({ action: "decline" }));
           try {
