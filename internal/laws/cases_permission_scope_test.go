@@ -28,7 +28,8 @@ func (w *world) callAs(agent, name, input string) ended {
 
 // A child is never freer than who started it: what one file denies, no other file gives back, for a child's name or for
 // everybody; what is denied to the child alone, its parent may; and nothing widens what was approved for neither. In one
-// file the later rule counts, also one that names an agent, since that is one person's word.
+// file the later rule counts, also one that names an agent, since that is one person's word. Seen to fail: with the
+// laxest file winning.
 func TestCaseC17ChildScopes(t *testing.T) {
 	s := settings{
 		rules:   []rule{deny("edit", "parent/*"), allow("edit", "open/*"), allow("edit", "own/*")},
@@ -59,8 +60,9 @@ func TestCaseC17ChildScopes(t *testing.T) {
 	})
 }
 
-// A plugin from outside is judged by what it was granted and under the actions of the services: it has no way to write, may
-// not assert somebody else's action, and reads nothing that is denied, whatever it asserts.
+// A plugin from outside is judged by what it was granted and under the actions of the services: it has no way to write,
+// may not assert somebody else's action, and reads nothing that is denied, whatever it asserts. Seen to fail: with
+// services that do not ask.
 func TestCaseC17ThroughTheServices(t *testing.T) {
 	rules := []rule{allow("a/x", "*"), deny("read", "secret/*"), ask("read", "asked"), deny("edit", "*")}
 	everyTransportWith(t, settings{grants: []service.Grant{service.GrantFileSystemRead}, rules: rules}, func(t *testing.T, w *world) {
@@ -90,6 +92,7 @@ func TestCaseC17ThroughTheServices(t *testing.T) {
 }
 
 // When the parent scope closes, the calls of its children end, those that wait for a person as well, and later ones fail.
+// Seen to fail: with a request that is not withdrawn.
 func TestCaseC17ClosedParent(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.process()
@@ -113,9 +116,9 @@ func TestCaseC17ClosedParent(t *testing.T) {
 	})
 }
 
-// A denied file is denied by each of its names that leads over a link, for a tool that asks and for one that does not, and
-// moving it is denied as well. Two names of one file that are not links but equals are judged by the one that is used:
-// nothing in a filesystem says what the other one is.
+// A denied file is denied by each of its names that leads over a link, for a tool that asks and for one that does not,
+// and moving it is denied as well. Two names of one file that are not links but equals are judged by the one that is
+// used: nothing in a filesystem says what the other one is. Seen to fail: with the spelled path judged alone.
 func TestCaseC18Aliases(t *testing.T) {
 	rules := []rule{allow("*", "*"), deny("read", "secret/**"), deny("edit", "secret/**"), deny("read", "alias/**")}
 	everyTransportWith(t, settings{grants: services(), rules: rules}, func(t *testing.T, w *world) {
@@ -157,7 +160,7 @@ func TestCaseC18Aliases(t *testing.T) {
 	})
 }
 
-// However a denied path is spelled, its content is not given.
+// However a denied path is spelled, its content is not given. Seen to fail: with services that do not ask.
 func TestCaseC19Spellings(t *testing.T) {
 	everyTransportWith(t, settings{grants: services(), rules: []rule{allow("*", "*"), deny("read", ".env"), deny("edit", ".env")}}, func(t *testing.T, w *world) {
 		w.filesystem()
@@ -195,7 +198,7 @@ func TestCaseC19Spellings(t *testing.T) {
 }
 
 // A rule that cannot match is a mistake with a file and a line, and no load without it; a host that runs keeps the rules
-// that it has.
+// that it has. Seen to fail: with the mistakes of actions ignored.
 func TestCaseC21MalformedDeny(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -280,8 +283,9 @@ func newState(t *testing.T) *state.Store {
 	return s
 }
 
-// No command is allowed for its name: without rules each is asked for. An allow for "git log*" covers neither what stands
-// in front of log, nor an option of log that writes a file or runs a program, and neither does one for "git *".
+// No command is allowed for its name: without rules each is asked for. An allow for "git log*" covers neither what
+// stands in front of log, nor an option of log that writes a file or runs a program, and neither does one for "git *".
+// Seen to fail: with git's own options taken as harmless.
 func TestCaseC22OptionsBehindAName(t *testing.T) {
 	everyTransport(t, func(t *testing.T, w *world) {
 		w.process()
@@ -308,7 +312,8 @@ func TestCaseC22OptionsBehindAName(t *testing.T) {
 	})
 }
 
-// Rules, assertions and approvals speak of plugin and authored name, which no rewriting of separators mixes up.
+// Rules, assertions and approvals speak of plugin and authored name, which no rewriting of separators mixes up. Seen to
+// fail: with the name that a model sees as the action, and with underscores matched as slashes.
 func TestCaseC23CanonicalNames(t *testing.T) {
 	everyTransport(t, func(t *testing.T, plain *world) {
 		for n, tt := range []struct {

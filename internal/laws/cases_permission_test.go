@@ -45,7 +45,8 @@ func runs(w *world, lines ...string) {
 	}
 }
 
-// A rule that allows one harmless command covers none that is chained to it, however they are joined.
+// A rule that allows one harmless command covers none that is chained to it, however they are joined. Seen to fail: with
+// only the first command of a line judged.
 func TestCaseC01AllowedPrefixOfAChain(t *testing.T) {
 	everyTransportWith(t, settings{rules: []rule{ask("shell", "*"), allow("shell", "git status*")}}, func(t *testing.T, w *world) {
 		w.process()
@@ -64,7 +65,8 @@ func TestCaseC01AllowedPrefixOfAChain(t *testing.T) {
 }
 
 // What runs its arguments is told by no list: a denied command stays denied, or is asked for, behind any program, and an
-// allow for the program says nothing about what it runs.
+// allow for the program says nothing about what it runs. Seen to fail: with the arguments of unknown programs left
+// alone.
 func TestCaseC05WrapperPrograms(t *testing.T) {
 	wrapped := []string{
 		"env rm f", "nice rm f", "xargs rm", "timeout 1 rm f", "sudo rm f", "find . -exec rm {} +", "./myrun rm f",
@@ -102,6 +104,7 @@ func TestCaseC05WrapperPrograms(t *testing.T) {
 }
 
 // The wildcard matches line breaks, in rules about commands as in rules about paths, so that a deny holds in every line.
+// Seen to fail: with a star that stops at a line break.
 func TestCaseC07WildcardAndLineBreaks(t *testing.T) {
 	rules := []rule{
 		allow("shell", "*"), deny("shell", "*curl*"), allow("edit", "**"), deny("edit", "secret/**"), deny("read", "secret/**"),
@@ -133,8 +136,8 @@ func TestCaseC07WildcardAndLineBreaks(t *testing.T) {
 	})
 }
 
-// "Always" for a line of several commands saves that line, as it was shown, and nothing that a part of it, or another line,
-// could use.
+// "Always" for a line of several commands saves that line, as it was shown, and nothing that a part of it, or another
+// line, could use. Seen to fail: with the line saved without its directory, and with its wildcards not escaped.
 func TestCaseC09AlwaysForALine(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.process()
@@ -167,8 +170,8 @@ func TestCaseC09AlwaysForALine(t *testing.T) {
 	})
 }
 
-// An answer settles the request that it was given for. "Always" releases others only if they are what was saved, and says
-// which.
+// An answer settles the request that it was given for. "Always" releases others only if they are what was saved, and
+// says which. Seen to fail: with "always" releasing all that is asked under the key.
 func TestCaseC12OneAnswerSettlesOne(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.filesystem()
@@ -204,7 +207,7 @@ func TestCaseC12OneAnswerSettlesOne(t *testing.T) {
 }
 
 // Ten identical calls at once are one question when it is answered for good, and else ten, one after the other. Whoever
-// leaves is not asked for, and nothing of him is left.
+// leaves is not asked for, and nothing of him is left. Seen to fail: with the call taking part in what is identical.
 func TestCaseC13Burst(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.process()
@@ -249,8 +252,8 @@ func TestCaseC13Burst(t *testing.T) {
 	})
 }
 
-// Denied by a rule, declined by a person, not answered in time, nobody to ask, and withdrawn are told apart, in words and in
-// a field.
+// Denied by a rule, declined by a person, not answered in time, nobody to ask, and withdrawn are told apart, in words
+// and in a field. Seen to fail: with a timeout reported as declined.
 func TestCaseC14FiveReasons(t *testing.T) {
 	everyTransport(t, func(t *testing.T, plain *world) {
 		in := func(s settings) *world {
@@ -284,7 +287,8 @@ func TestCaseC14FiveReasons(t *testing.T) {
 	})
 }
 
-// Requests have ids that the host made: two callers that number their calls alike do not answer for each other.
+// Requests have ids that the host made: two callers that number their calls alike do not answer for each other. Seen to
+// fail: with the caller's id as that of the request.
 func TestCaseC15RepeatedCallIDs(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.filesystem()
@@ -325,7 +329,7 @@ func TestCaseC15RepeatedCallIDs(t *testing.T) {
 }
 
 // A caller that goes away takes his request with him: what is approved afterwards, the request itself or for good, runs
-// nothing.
+// nothing. Seen to fail: with a request that is not withdrawn.
 func TestCaseC16CancelledAsk(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.process()

@@ -1,4 +1,4 @@
-// Package laws is the law suite: laws 1 to 30, the same tests over an in-process fake, over gRPC in one process, and over
+// Package laws is the law suite: laws 1 to 39 and the cases of permission, the same tests over an in-process fake, over gRPC in one process, and over
 // a real plugin process. It holds nothing but tests.
 //
 // The tools of the suite are written once, as plain values whose behaviour is commanded by their input. The fake registers

@@ -18,7 +18,8 @@ import (
 )
 
 // Of each file the last rule that matches counts, and one without a match abstains; across files the strictest answer
-// holds; then the defaults speak, and then a person is asked.
+// holds; then the defaults speak, and then a person is asked. Seen to fail: with the first rule winning, and with the
+// laxest file winning.
 func TestLaw31Rules(t *testing.T) {
 	s := settings{
 		rules: []rule{
@@ -48,7 +49,8 @@ func TestLaw31Rules(t *testing.T) {
 }
 
 // What config denies is denied whoever says yes: the approver, what was saved, a hook; and the services refuse it
-// themselves, also when a plugin asserted nothing, or something else.
+// themselves, also when a plugin asserted nothing, or something else. Seen to fail: with an approval that beats a deny,
+// and with services that do not ask.
 func TestLaw32DenyIsAbsolute(t *testing.T) {
 	everyTransport(t, func(t *testing.T, plain *world) {
 		w := newWorld(t, plain.over, t.TempDir(), settings{
@@ -93,8 +95,9 @@ func TestLaw32DenyIsAbsolute(t *testing.T) {
 	})
 }
 
-// One resource decides for all of its request; no resource is never a yes; requests are made in order up to the first no,
-// and are not asked again in their call. Who is not built in asserts only what is his.
+// One resource decides for all of its request; no resource is never a yes; requests are made in order up to the first
+// no, and are not asked again in their call. Who is not built in asserts only what is his. Seen to fail: with the first
+// resource deciding, with answers forgotten, with an empty list accepted, and with any action asserted by anybody.
 func TestLaw33Requests(t *testing.T) {
 	everyTransportWith(t, settings{grants: services(), rules: []rule{allow("edit", "ok*"), deny("edit", "no"), deny("a/x", "no")}}, func(t *testing.T, w *world) {
 		w.filesystem()
@@ -142,8 +145,8 @@ func TestLaw33Requests(t *testing.T) {
 	})
 }
 
-// A saved approval is for the patterns that were shown, one root, one plugin and its digest, one definition and one action,
-// until it is revoked or has expired.
+// A saved approval is for the patterns that were shown, one root, one plugin and its digest, one definition and one
+// action, until it is revoked or has expired. Seen to fail: with digest, definition, root or expiry not looked at.
 func TestLaw34SavedApprovals(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		always := func(w *world, name string, a permission.Answer) {
@@ -220,6 +223,7 @@ func TestLaw34SavedApprovals(t *testing.T) {
 
 // Once settles one request. Always saves what was shown and then settles what that allows, and nothing else. Reject
 // settles one, and all of a session are rejected at once by a command of their own. A feedback is told to the model.
+// Seen to fail: with the feedback lost.
 func TestLaw35Replies(t *testing.T) {
 	everyTransportWith(t, queued(), func(t *testing.T, w *world) {
 		w.filesystem()
@@ -263,8 +267,8 @@ func TestLaw35Replies(t *testing.T) {
 	})
 }
 
-// A refused assertion ends the call as rejected, though the plugin goes on and returns success; the settlement says whether
-// it had begun.
+// A refused assertion ends the call as rejected, though the plugin goes on and returns success; the settlement says
+// whether it had begun. Seen to fail: with a refusal that success masks.
 func TestLaw36DeclineIsNotText(t *testing.T) {
 	everyTransportWith(t, settings{grants: services(), rules: []rule{deny("a/x", "denied"), allow("a/x", "fine"), deny("a/needs", "*")}}, func(t *testing.T, w *world) {
 		w.peer("a").register(map[string]spec{
@@ -293,7 +297,7 @@ func TestLaw36DeclineIsNotText(t *testing.T) {
 }
 
 // An approver that fails, or panics, or does not heed the end of the call is a no, and holds nothing up; waiting for one
-// does not spend the call's deadline.
+// does not spend the call's deadline. Seen to fail: with a yes that counts beside an error.
 func TestLaw37FailingApprovers(t *testing.T) {
 	everyTransportWith(t, settings{deadline: 500 * time.Millisecond}, func(t *testing.T, w *world) {
 		w.process()
@@ -338,7 +342,8 @@ func TestLaw37FailingApprovers(t *testing.T) {
 	})
 }
 
-// A redirection is judged as an edit of the file, from the directory in which the line runs.
+// A redirection is judged as an edit of the file, from the directory in which the line runs. Seen to fail: with the
+// directory not looked at.
 func TestLaw38Redirections(t *testing.T) {
 	everyTransportWith(t, settings{rules: []rule{allow("shell", "echo *"), allow("edit", "*"), deny("edit", "secret/*")}}, func(t *testing.T, w *world) {
 		w.process()
@@ -358,7 +363,8 @@ func TestLaw38Redirections(t *testing.T) {
 	})
 }
 
-// Searching leaves out what may not be read, listing what may not be listed, and both say how much that was.
+// Searching leaves out what may not be read, listing what may not be listed, and both say how much that was. Seen to
+// fail: with everything searched.
 func TestLaw39LeftOut(t *testing.T) {
 	rules := []rule{deny("read", "secret/*"), ask("read", "asked"), deny("list", "hidden*"), allow("*/search", "*")}
 	everyTransportWith(t, settings{grants: services(), rules: rules}, func(t *testing.T, w *world) {

@@ -138,7 +138,7 @@ func newWorld(t tester, over transport, dir string, s settings) *world {
 	w.calls = w.state.OpenCalls()
 	approvals := host.Approvals(w.state)
 	if s.queued {
-		w.queue = permission.NewQueue(permission.QueueOptions{Approvals: approvals, Timeout: cmp.Or(s.timeout, patience)})
+		w.queue = permission.NewQueue(permission.QueueOptions{Approvals: approvals, Timeout: cmp.Or(s.timeout, 3*patience)})
 		w.approver.answers(w.queue.Ask)
 	}
 	var answers permission.Approver = w.approver
