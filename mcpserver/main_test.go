@@ -146,7 +146,11 @@ func (s *served) connectTo(t testing.TB, name, over, era string, options *mcp.Cl
 		})
 		transport = &mcp.IOTransport{Reader: fromServer, Writer: toServer}
 	case "http":
-		server := httptest.NewServer(s.locations())
+		handler, err := s.Handler(HTTPOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		transport = &mcp.StreamableClientTransport{Endpoint: server.URL + "/locations/" + name + "/mcp"}
 	}

@@ -1,0 +1,243 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+)
+
+// A guest is what one principal takes of a server, by all its connections and sessions.
+type guest struct {
+	name   string
+	limits Limits
+	rate   *rate.Limiter
+
+	mu      sync.Mutex
+	calls   int   // under mu: that run
+	streams int   // under mu: that are open
+	bodies  int64 // under mu: bytes of requests in hand
+
+	sessions int // under the door's mu
+}
+
+// guest is the principal of a request. There are as many as there are names of tokens.
+func (d *door) guest(r *http.Request) *guest {
+	name := principal(&mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context())})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.guests[name]
+	if g == nil {
+		l := d.options.Limits
+		g = &guest{name: name, limits: l, rate: rate.NewLimiter(rate.Limit(l.Rate), l.Burst)}
+		d.guests[name] = g
+	}
+	return g
+}
+
+// allow says whether the principal may send a request now, or how long to wait.
+func (g *guest) allow() (wait time.Duration, ok bool) {
+	reserved := g.rate.Reserve()
+	wait = reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel()
+	}
+	return wait, wait == 0
+}
+
+// busy says whether as many calls of the principal run as may.
+func (g *guest) busy() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls >= g.limits.Calls
+}
+
+func (g *guest) beginCall() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return take(&g.calls, 1, g.limits.Calls)
+}
+
+func (g *guest) endCall() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls--
+}
+
+func (g *guest) beginStream() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return take(&g.streams, 1, g.limits.Streams)
+}
+
+func (g *guest) endStream() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.streams--
+}
+
+func (g *guest) hold(size int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return take(&g.bodies, size, g.limits.Bodies)
+}
+
+func (g *guest) letGo(size int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.bodies -= size
+}
+
+// take takes some of what there is at most.
+func take[N int | int64](taken *N, more, most N) bool {
+	if *taken+more > most {
+		return false
+	}
+	*taken += more
+	return true
+}
+
+const manyCalls = "too many calls run: wait for one to end"
+
+// tooMany answers that a principal has to wait.
+func tooMany(w http.ResponseWriter, wait time.Duration, why string) {
+	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+	refuse(w, http.StatusTooManyRequests, why)
+}
+
+// The methods that are told apart before the SDK sees a message.
+const (
+	methodInitialize = "initialize"
+	methodCall       = "tools/call"
+	methodListen     = "subscriptions/listen"
+)
+
+// said is what a request says of itself that decides who serves it. It is a hint: what a
+// message is in the end, the SDK decides.
+type said struct {
+	version string // of its header
+	method  string // of its message
+	meta    bool   // its message names a version, as those without sessions do
+}
+
+// sessionless says whether a request is of the era without sessions: by its header, or
+// when its message says so and the header is missing or says something else, which that
+// era refuses in its own words. An initialize without a header is of the other one,
+// whatever version it asks for.
+func (s said) sessionless() bool { return s.version >= eraWithoutSessions || s.meta }
+
+// take reads the body of a request, so that a client which is slow holds nothing of the
+// SDK, and says what it is. If it cannot, it answers; otherwise release must be called
+// when the request has ended.
+func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, release func(), ok bool) {
+	s := said{version: r.Header.Get(headerVersion)}
+	if r.Method != http.MethodPost {
+		return s, func() {}, true
+	}
+	if r.ContentLength > maxMessage {
+		tooLarge(w)
+		return s, nil, false
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = maxMessage
+	}
+	if !g.hold(size) {
+		tooMany(w, time.Second, "the requests in hand are too large together")
+		return s, nil, false
+	}
+	body, err := d.read(w, r)
+	if err != nil {
+		g.letGo(size)
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			tooLarge(w)
+			return s, nil, false
+		}
+		w.Header().Set("Connection", "close")
+		refuse(w, http.StatusRequestTimeout, "the request did not come whole, or in time")
+		return s, nil, false
+	}
+	g.letGo(size - int64(len(body)))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.message(body)
+	return s, func() { g.letGo(int64(len(body))) }, true
+}
+
+func tooLarge(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close") // what is left of it is not read
+	refuse(w, http.StatusRequestEntityTooLarge, "a message has "+strconv.Itoa(maxMessage)+" bytes at most")
+}
+
+// read reads a body, as long as its client may take for it.
+func (d *door) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	control := http.NewResponseController(w)
+	// A program's own ResponseWriter may know no deadlines; the bound on size holds.
+	_ = control.SetReadDeadline(time.Now().Add(d.options.Limits.Patience))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+}
+
+// message looks at the message; of a batch and of what is none it says nothing.
+func (s *said) message(body []byte) {
+	var m struct {
+		Method string `json:"method"`
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(body, &m) != nil {
+		return
+	}
+	s.method = m.Method
+	_, s.meta = m.Params.Meta[mcp.MetaKeyProtocolVersion]
+}
+
+// A boundedWriter gives each write a deadline, and ends the request when a client does
+// not take it in time: one that never reads holds a buffer and a goroutine no longer.
+type boundedWriter struct {
+	http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	cancel   context.CancelCauseFunc
+}
+
+func newBoundedWriter(w http.ResponseWriter, patience time.Duration, cancel context.CancelCauseFunc) *boundedWriter {
+	b := &boundedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience, cancel: cancel}
+	b.extend() // it is what the last request on the connection left
+	return b
+}
+
+func (b *boundedWriter) extend() { _ = b.control.SetWriteDeadline(time.Now().Add(b.patience)) }
+
+func (b *boundedWriter) Write(p []byte) (int, error) {
+	b.extend()
+	n, err := b.ResponseWriter.Write(p)
+	b.failed(err)
+	return n, err
+}
+
+// FlushError is what [http.ResponseController.Flush] calls.
+func (b *boundedWriter) FlushError() error {
+	b.extend()
+	err := b.control.Flush()
+	b.failed(err)
+	return err
+}
+
+func (b *boundedWriter) failed(err error) {
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		b.cancel(err)
+	}
+}
+
+// Unwrap is for [http.ResponseController].
+func (b *boundedWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter }
