@@ -37,6 +37,7 @@ type Approver struct {
 	fallback Fallback
 	life     *scope.Scope
 	log      *slog.Logger
+	patience time.Duration // see [face.untilShown]
 
 	mu    sync.Mutex
 	calls map[tool.Identity][]*conversation // under mu: those that run, newest last
@@ -50,7 +51,9 @@ func NewApprover(life *scope.Scope, queue *permission.Queue, fallback Fallback, 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Approver{queue: queue, fallback: fallback, life: life, log: log, calls: map[tool.Identity][]*conversation{}}
+	return &Approver{
+		queue: queue, fallback: fallback, life: life, log: log, patience: patience, calls: map[tool.Identity][]*conversation{},
+	}
 }
 
 // how a client is asked.
@@ -75,44 +78,46 @@ type conversation struct {
 	identity tool.Identity
 	asking   asking
 
-	mu       sync.Mutex
-	pending  map[string]struct{} // under mu: the requests that were asked and not answered
-	timer    *time.Timer         // under mu: ends a conversation whose call was left alone
-	progress func(tool.Progress) // under mu: tells the client that waits now; nil is nobody
+	mu      sync.Mutex
+	handle  string              // under mu: of the call, once it was suspended
+	pending map[string]struct{} // under mu: the requests that were asked and not answered
+	timer   *time.Timer         // under mu: ends a conversation whose call was left alone; nil while it is not
+
+	telling  sync.Mutex          // held while the client is told, so that nothing is sent after its request has ended
+	progress func(tool.Progress) // under telling: tells the client that waits now; nil is nobody
 }
 
 // report tells the client that waits now how far the call is.
 func (c *conversation) report(p tool.Progress) {
-	c.mu.Lock()
-	progress := c.progress
-	c.mu.Unlock()
-	if progress != nil {
-		progress(p)
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if c.progress != nil {
+		c.progress(p)
 	}
 }
 
-// tell says who is told from now on.
+// tell says who is told from now on. Who was told before is told no more when it returns.
 func (c *conversation) tell(progress func(tool.Progress)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.telling.Lock()
+	defer c.telling.Unlock()
 	c.progress = progress
 }
 
-// begin notes that a call runs, until its conversation ends.
-func (a *Approver) begin(identity tool.Identity, by asking) *conversation {
+// conversing is under which the context of a call has its conversation.
+type conversing struct{}
+
+// begin notes that a call runs, until its conversation ends. The call must run in the
+// context.
+func (a *Approver) begin(ctx context.Context, identity tool.Identity, by asking) (context.Context, *conversation) {
 	c := &conversation{approver: a, identity: identity, asking: by, pending: map[string]struct{}{}}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls[identity] = append(a.calls[identity], c)
-	return c
+	return context.WithValue(ctx, conversing{}, c), c
 }
 
 func (c *conversation) end() {
-	c.mu.Lock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.mu.Unlock()
+	c.attend()
 	a := c.approver
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,18 +127,41 @@ func (c *conversation) end() {
 	}
 }
 
-// endAt ends the conversation then, unless it is asked for later.
-func (c *conversation) endAt(at time.Time) {
+// suspend notes that the call was left alone, and ends the conversation then unless it
+// is taken up before.
+func (c *conversation) suspend(handle string, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handle = handle
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Until(until), func() {
+		c.mu.Lock()
+		alone := c.timer == timer
+		c.mu.Unlock()
+		if alone {
+			c.end()
+		}
+	})
+	c.timer = timer
+}
+
+// attend notes that the call is not left alone any more.
+func (c *conversation) attend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timer != nil {
 		c.timer.Stop()
+		c.timer = nil
 	}
-	c.timer = time.AfterFunc(time.Until(at), c.end)
 }
 
-// of is the conversation of a call, or nil.
-func (a *Approver) of(identity tool.Identity) *conversation {
+// of is the conversation of a call, or nil. A question that a plugin asks by itself comes
+// without the call's context: of calls with the same ids it is then taken for one of the
+// newest.
+func (a *Approver) of(ctx context.Context, identity tool.Identity) *conversation {
+	if c, ok := ctx.Value(conversing{}).(*conversation); ok {
+		return c
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if calls := a.calls[identity]; len(calls) > 0 {
@@ -142,9 +170,27 @@ func (a *Approver) of(identity tool.Identity) *conversation {
 	return nil
 }
 
+// resumed is the conversation of a suspended call, which is not left alone any more; or
+// nil if it was for too long.
+func (a *Approver) resumed(identity tool.Identity, handle string) *conversation {
+	a.mu.Lock()
+	calls := slices.Clone(a.calls[identity])
+	a.mu.Unlock()
+	for _, c := range calls {
+		c.mu.Lock()
+		same := c.handle == handle
+		c.mu.Unlock()
+		if same {
+			c.attend()
+			return c
+		}
+	}
+	return nil
+}
+
 // Ask implements [permission.Approver].
 func (a *Approver) Ask(ctx context.Context, request permission.Request) (permission.Reply, error) {
-	c := a.of(request.Caller.Identity)
+	c := a.of(ctx, request.Caller.Identity)
 	if (c == nil || c.asking.how == askNot) && a.fallback != Wait {
 		return permission.Reply{Kind: tool.KindNobodyToAsk, Reason: nobodyToAsk}, nil
 	}
@@ -165,37 +211,58 @@ func (a *Approver) Ask(ctx context.Context, request permission.Request) (permiss
 	return a.queue.Ask(ctx, request)
 }
 
-const nobodyToAsk = "this client cannot ask its user (it offers no elicitation); allow it by a rule, or start toolhost serve with --approve wait and answer with toolhost approvals"
+// The reasons for which nobody was asked, with what to do about it.
+const (
+	nobodyToAsk = "this client cannot ask its user (it offers no elicitation); " + askElsewhere
+	notAsked    = "this client offers to ask its user, and could not; " + askElsewhere
+
+	askElsewhere = "allow it by a rule, or start toolhost serve with --approve wait and answer with toolhost approvals"
+)
+
+// asked is what became of an elicitation.
+type asked int
+
+const (
+	askedOver      asked = iota // it was answered, or is not wanted any more
+	askedDismissed              // the person gave no answer
+	askedInVain                 // the client could not ask
+)
 
 // askNow asks the client beside the queue: whoever answers first is heard.
 func (a *Approver) askNow(ctx context.Context, c *conversation, request permission.Request) (permission.Reply, error) {
-	waiting, answered := context.WithCancel(ctx)
-	asked := make(chan struct{})
-	dismissed := false // read when asked is closed
+	waiting, over := context.WithCancel(ctx)
+	defer over()
+	ended := make(chan struct{})
+	var became asked // read when ended is closed
 	err := a.life.Go("elicitation of "+request.Action, func(context.Context) error {
-		defer close(asked)
-		if dismissed = a.elicit(waiting, c, request.ID); dismissed {
-			answered()
+		defer close(ended)
+		became = a.elicit(waiting, c, request.ID)
+		if became == askedDismissed || became == askedInVain && a.fallback != Wait {
+			over()
 		}
 		return nil
 	})
 	if err != nil {
-		answered()
 		return permission.Reply{}, err
 	}
 	reply, err := a.queue.Ask(waiting, request)
-	answered()
-	<-asked
-	if dismissed && ctx.Err() == nil && !reply.Granted {
+	over()
+	<-ended
+	switch {
+	case err != nil || reply.Granted || reply.Kind != tool.KindCancelled || ctx.Err() != nil:
+		return reply, err
+	case became == askedDismissed:
 		return permission.Reply{Kind: tool.KindCancelled, Reason: "the question was dismissed"}, nil
+	case became == askedInVain:
+		return permission.Reply{Kind: tool.KindNobodyToAsk, Reason: notAsked}, nil
+	default:
+		return reply, nil
 	}
-	return reply, err
 }
 
-// elicit asks the client when the request is shown, answers it with what the person
-// says, and reports whether they dismissed it. A client that fails leaves the request
-// to the queue.
-func (a *Approver) elicit(ctx context.Context, c *conversation, id string) (dismissed bool) {
+// elicit asks the client when the request is shown, and answers it with what the person
+// says. A request that the client fails to ask about is left to the [Fallback].
+func (a *Approver) elicit(ctx context.Context, c *conversation, id string) asked {
 	changes, stop := a.queue.Watch()
 	defer stop()
 	for {
@@ -203,24 +270,26 @@ func (a *Approver) elicit(ctx context.Context, c *conversation, id string) (dism
 		if shown {
 			result, err := c.asking.elicit(ctx, question(p))
 			if err != nil {
-				if ctx.Err() == nil {
-					a.log.Warn("the client was not asked; the request waits for toolhost approvals", slog.String("request", id), slog.Any("error", err))
+				if ctx.Err() != nil {
+					return askedOver
 				}
-				return false
+				a.log.Warn("the client could not ask its user", slog.String("request", id), slog.Any("error", err))
+				return askedInVain
 			}
 			answer, said := answerOf(result, p, c.asking.by)
 			if !said {
-				return true
+				return askedDismissed
 			}
 			if _, err := a.queue.Reply(ctx, id, answer); err != nil && !errors.Is(err, permission.ErrNotPending) {
 				a.log.Warn("the client's answer was not taken", slog.String("request", id), slog.Any("error", err))
+				return askedInVain
 			}
-			return false
+			return askedOver
 		}
 		select {
 		case <-changes:
 		case <-ctx.Done():
-			return false
+			return askedOver
 		}
 	}
 }
@@ -311,22 +380,52 @@ func (c *conversation) waiting() []string {
 	return slices.Sorted(maps.Keys(c.pending))
 }
 
+// shown are the requests of the call that a person can answer now. One that waits behind
+// an identical one cannot.
+func (c *conversation) shown() []permission.Pending {
+	var all []permission.Pending
+	for _, id := range c.waiting() {
+		if p, ok := c.approver.queue.Find(id); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// patience is how long a call waits for an identical one that is asked about first,
+// before its client is told to try again: clients give up when that happens a few times.
+const patience = 20 * time.Second
+
+// turn is how often a call that waits for an identical one looks whether it may ask.
+const turn = 50 * time.Millisecond
+
+// untilShown goes on waiting for a suspended call while there is nothing to ask about.
+func (f *face) untilShown(ctx context.Context, c *conversation, s tool.Settlement, err error) (tool.Settlement, error) {
+	for deadline := time.Now().Add(c.approver.patience); time.Now().Before(deadline); {
+		suspended, ok := errors.AsType[*tool.Suspension](err)
+		if !ok || len(c.shown()) > 0 {
+			break
+		}
+		s, err = f.location.Resume(ctx, suspended.Identity.Session, suspended.Handle, turn)
+	}
+	return s, err
+}
+
 // inputRequired is the result that gives a client the questions of a suspended call,
 // with the state that resumes it.
 func (f *face) inputRequired(req *mcp.CallToolRequest, name, definition string, c *conversation, suspended *tool.Suspension) (*mcp.CallToolResult, error) {
-	c.endAt(suspended.Expires)
+	c.suspend(suspended.Handle, suspended.Expires)
 	result := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}
 	asked := []string{}
-	for _, id := range c.waiting() {
-		if p, ok := c.approver.queue.Find(id); ok { // else an identical one is asked first: the client tries again
-			result.InputRequests[id] = question(p)
-			asked = append(asked, id)
-		}
+	for _, p := range c.shown() {
+		result.InputRequests[p.ID] = question(p)
+		asked = append(asked, p.ID)
 	}
 	var err error
 	result.RequestState, err = f.server.seal.close(carried{
-		Handle: suspended.Handle, Identity: suspended.Identity, Asked: asked, Expires: suspended.Expires,
-	}, f.binding(req, name, definition))
+		Handle: suspended.Handle, Identity: suspended.Identity, Asked: asked, Ran: suspended.Ran,
+		Expires: suspended.Expires, Definition: definition,
+	}, f.binding(req, name))
 	if err != nil {
 		return nil, fmt.Errorf("seal the state of a call: %w", err)
 	}

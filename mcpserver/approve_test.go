@@ -256,13 +256,14 @@ func TestLaw37OtherSpellingAndOtherDefinition(t *testing.T) {
 	if _, err := s.host.Register("program", map[string]tool.Tool{"act": changed}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := session.CallTool(t.Context(), reply(params, asked, "accept", "once"))
-	if got, words := code(err); got != jsonrpc.CodeInvalidParams || !strings.Contains(words, "requestState") {
-		t.Errorf("another definition: %d %s", got, words)
+	result, err := session.CallTool(t.Context(), reply(params, asked, "accept", "once"))
+	if err != nil || !result.IsError || result.Meta[metaRan] != false || !strings.Contains(text(result), "the answer was not used") {
+		t.Errorf("another definition: %+v %s, %v", result, text(result), err)
 	}
 	if len(ran.inputs()) != 1 {
 		t.Errorf("ran with %s", ran.inputs())
 	}
+	s.settled(t)
 }
 
 // What was suspended in a Location that was closed since is said to have lapsed, and is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -32,11 +33,12 @@ func (f *face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	capture := f.captures.forCall(req.Session, f.location.Capture())
-	conversation := f.server.options.Approver.begin(identity, asks(req, askNow))
+	ctx, conversation := f.server.options.Approver.begin(ctx, identity, asks(req, askNow))
 	defer conversation.end()
 	conversation.tell(f.progress(ctx, req, name))
 	settlement, err := capture.Call(ctx, request(req, identity, name, conversation))
-	return f.result(req, name, identity, settlement, err)
+	conversation.tell(nil)
+	return f.result(req, capture, name, identity, settlement, err)
 }
 
 // request is the call as the registry takes it.
@@ -50,7 +52,12 @@ func (f *face) progress(ctx context.Context, req *mcp.CallToolRequest, name stri
 	if token == nil {
 		return nil
 	}
-	return func(p tool.Progress) {
+	last := math.Inf(-1)
+	return func(p tool.Progress) { // one at a time
+		if p.Done <= last { // preparing and running each count from the beginning
+			return
+		}
+		last = p.Done
 		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 			ProgressToken: token, Progress: p.Done, Total: p.Total, Message: p.Message,
 		})
@@ -71,17 +78,18 @@ func (f *face) callSessionless(ctx context.Context, req *mcp.CallToolRequest, na
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	capture := f.location.Capture()
-	conversation := f.server.options.Approver.begin(identity, asks(req, askLater))
+	ctx, conversation := f.server.options.Approver.begin(ctx, identity, asks(req, askLater))
 	conversation.tell(f.progress(ctx, req, name))
 	call := request(req, identity, name, conversation)
 	if conversation.asking.how == askLater {
 		call.SuspendAfter = suspendAfter
 	}
 	settlement, err := capture.Call(ctx, call)
+	settlement, err = f.untilShown(ctx, conversation, settlement, err)
 	conversation.tell(nil)
 	if suspended, ok := errors.AsType[*tool.Suspension](err); ok {
 		return f.inputRequired(req, name, digestOf(capture, name), conversation, suspended)
 	}
 	conversation.end()
-	return f.result(req, name, identity, settlement, err)
+	return f.result(req, capture, name, identity, settlement, err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
 )
 
 // revisionStructured is the first revision with structured content.
@@ -20,7 +21,7 @@ const maxDoubled = 8 << 10
 
 // result is what a client gets of an ended call: an error of the protocol only where
 // there is no such tool, or nobody waits any more.
-func (f *face) result(req *mcp.CallToolRequest, name string, identity tool.Identity, s tool.Settlement, err error) (*mcp.CallToolResult, error) {
+func (f *face) result(req *mcp.CallToolRequest, capture *registry.Capture, name string, identity tool.Identity, s tool.Settlement, err error) (*mcp.CallToolResult, error) {
 	if interruption, ok := errors.AsType[*tool.Interruption](err); ok {
 		return nil, interruption.Cause // nothing is sent to a client that gave up
 	}
@@ -37,7 +38,7 @@ func (f *face) result(req *mcp.CallToolRequest, name string, identity tool.Ident
 		}
 		f.failed(result, name, identity, s.Error)
 	} else {
-		f.completed(req, result, name, s)
+		f.completed(req, result, declaresOutput(capture, name), s)
 	}
 	for _, kept := range s.Retained {
 		result.Content = append(result.Content, outputLink(kept))
@@ -63,8 +64,8 @@ func (f *face) failed(result *mcp.CallToolResult, name string, identity tool.Ide
 }
 
 // completed gives what the model reads, and the structured value to a client that knows
-// of it.
-func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, name string, s tool.Settlement) {
+// of it; declared says whether it was told what that is.
+func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, declared bool, s tool.Settlement) {
 	for _, c := range s.Content {
 		result.Content = append(result.Content, content(c))
 	}
@@ -73,7 +74,7 @@ func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, n
 		result.StructuredContent = s.Structured
 	}
 	switch {
-	case len(s.Structured) == 0 && len(s.Retained) > 0 && f.declaresOutput(name):
+	case len(s.Structured) == 0 && len(s.Retained) > 0 && declared:
 		// A client checks a result against the schema unless it is an error, and the value
 		// is whole or absent.
 		result.IsError = true
@@ -98,8 +99,8 @@ func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, n
 }
 
 // declaresOutput says whether clients were told what the structured value is.
-func (f *face) declaresOutput(name string) bool {
-	for _, d := range f.location.Capture().Definitions() {
+func declaresOutput(capture *registry.Capture, name string) bool {
+	for _, d := range capture.Definitions() {
 		if d.Name == name {
 			return len(d.Output) > 0
 		}

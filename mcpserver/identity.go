@@ -53,8 +53,13 @@ const eraWithoutSessions = "2026-07-28"
 // identity is for whom a call runs: what the client says, and what is made here where
 // it says nothing, which is marked so.
 func (f *face) identity(req *mcp.CallToolRequest) (tool.Identity, error) {
+	var wrong error
 	said := func(key string) string {
-		text, _ := req.Params.Meta[key].(string)
+		value, ok := req.Params.Meta[key]
+		text, isText := value.(string)
+		if ok && !isText {
+			wrong = fmt.Errorf("_meta of the call: %s is no string", key)
+		}
 		return text
 	}
 	agent := said(metaAgent)
@@ -63,6 +68,9 @@ func (f *face) identity(req *mcp.CallToolRequest) (tool.Identity, error) {
 	}
 	id := tool.Identity{
 		Session: said(metaSession), Agent: cmp.Or(agent, "mcp"), Message: said(metaMessage), Call: said(metaCall),
+	}
+	if wrong != nil { // an id that is said is never replaced by another one
+		return id, wrong
 	}
 	id.HostMade = id.Session == "" || said(metaAgent) == "" || id.Message == "" || id.Call == ""
 	id.Session = f.session(req, id.Session)

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"strconv"
+	"sort"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -50,13 +51,13 @@ func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsReques
 	if req.Params != nil {
 		cursor = req.Params.Cursor
 	}
-	offset, ok := pageOf(cursor)
+	after, ok := pageOf(cursor)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none of this server's: begin without one"}
 	}
 	capture := f.location.Capture()
 	if !sessionless(req) {
-		capture = f.captures.forList(f.sdk, req.Session, capture, offset > 0)
+		capture = f.captures.forList(f.sdk, req.Session, capture, after != "")
 	}
 	// What the SDK adds to a result is its own affair; the tools are not.
 	params := mcp.ListToolsParams{}
@@ -71,15 +72,15 @@ func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsReques
 	if !ok {
 		return result, nil
 	}
-	definitions := capture.Definitions()
-	offset = min(offset, len(definitions))
-	end := min(offset+pageSize, len(definitions))
-	page.Tools, page.NextCursor = make([]*mcp.Tool, 0, end-offset), ""
-	for _, d := range definitions[offset:end] {
+	definitions := capture.Definitions() // sorted by name
+	begin := sort.Search(len(definitions), func(i int) bool { return definitions[i].Name > after })
+	end := min(begin+pageSize, len(definitions))
+	page.Tools, page.NextCursor = make([]*mcp.Tool, 0, end-begin), ""
+	for _, d := range definitions[begin:end] {
 		page.Tools = append(page.Tools, definition(d))
 	}
 	if end < len(definitions) {
-		page.NextCursor = cursorOf(end)
+		page.NextCursor = cursorOf(definitions[end-1].Name)
 	}
 	return page, nil
 }
@@ -87,21 +88,23 @@ func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsReques
 // cursorPrefix begins every cursor before it is encoded, to tell those of this server.
 const cursorPrefix = "tools:"
 
-func cursorOf(offset int) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + strconv.Itoa(offset)))
+// cursorOf is of the page that begins after the tool of that name: so whatever comes and
+// goes between two pages, no tool is listed twice, and one that stays is listed (case E09).
+func cursorOf(name string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + name))
 }
 
-// pageOf is where the page of a cursor begins.
-func pageOf(cursor string) (offset int, ok bool) {
+// pageOf is the name after which the page of a cursor begins; it is empty for the first.
+func pageOf(cursor string) (after string, ok bool) {
 	if cursor == "" {
-		return 0, true
+		return "", true
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(text) < len(cursorPrefix) || string(text[:len(cursorPrefix)]) != cursorPrefix {
-		return 0, false
+	if err != nil {
+		return "", false
 	}
-	offset, err = strconv.Atoi(string(text[len(cursorPrefix):]))
-	return offset, err == nil && offset > 0 && cursorOf(offset) == cursor
+	after, ok = strings.CutPrefix(string(text), cursorPrefix)
+	return after, ok && after != "" && cursorOf(after) == cursor
 }
 
 // captures are those of the sessions, as their last lists showed them.

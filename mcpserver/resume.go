@@ -18,9 +18,9 @@ import (
 )
 
 // binding is what the state of this request's call is bound to.
-func (f *face) binding(req *mcp.CallToolRequest, name, definition string) binding {
+func (f *face) binding(req *mcp.CallToolRequest, name string) binding {
 	return binding{
-		principal: principal(req.Extra), location: f.location.Name(), tool: name, definition: definition,
+		principal: principal(req.Extra), location: f.location.Name(), tool: name,
 		arguments: sha256.Sum256(canonical(req.Params.Arguments)),
 	}
 }
@@ -43,48 +43,61 @@ func canonical(arguments json.RawMessage) []byte {
 // resume goes on with a suspended call: it answers what the client brings the answers
 // of, and waits for the call's end or its next question (law 37).
 func (f *face) resume(ctx context.Context, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
-	definition := digestOf(f.location.Capture(), name)
-	st, err := f.server.seal.open(req.Params.RequestState, f.binding(req, name, definition))
+	capture := f.location.Capture()
+	definition := digestOf(capture, name)
+	st, err := f.server.seal.open(req.Params.RequestState, f.binding(req, name))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	c := f.server.options.Approver.of(st.Identity)
+	c := f.server.options.Approver.resumed(st.Identity, st.Handle)
 	if c == nil { // its time is over: what became of it may still be told
-		c = f.server.options.Approver.begin(st.Identity, asks(req, askLater))
+		_, c = f.server.options.Approver.begin(ctx, st.Identity, asks(req, askLater))
 	}
+	// What was shown is not what an answer would be for, if the tool is another one now.
+	changed := st.Definition != definition
+	withdrawn := changed
 	for _, id := range st.Asked {
-		if dismissed := f.answer(ctx, c, id, req.Params.InputResponses[id]); dismissed {
-			settlement, err := f.location.Withdraw(ctx, st.Identity.Session, st.Handle)
-			c.end()
-			return f.outcome(req, name, st.Identity, settlement, err)
-		}
+		withdrawn = withdrawn || f.answer(ctx, c, id, req.Params.InputResponses[id])
 	}
-	c.tell(f.progress(ctx, req, name))
-	settlement, err := f.location.Resume(ctx, st.Identity.Session, st.Handle, suspendAfter)
-	c.tell(nil)
+	var settlement tool.Settlement
+	if err = registry.ErrRunning; withdrawn {
+		settlement, err = f.location.Withdraw(ctx, st.Identity.Session, st.Handle)
+	}
+	if errors.Is(err, registry.ErrRunning) { // also if it was answered elsewhere before it could be withdrawn
+		c.tell(f.progress(ctx, req, name))
+		settlement, err = f.location.Resume(ctx, st.Identity.Session, st.Handle, suspendAfter)
+		settlement, err = f.untilShown(ctx, c, settlement, err)
+		c.tell(nil)
+	}
 	if again, ok := errors.AsType[*tool.Suspension](err); ok {
 		return f.inputRequired(req, name, definition, c, again)
 	}
 	c.end()
-	return f.outcome(req, name, st.Identity, settlement, err)
-}
-
-// outcome is result, for a call that may be gone.
-func (f *face) outcome(req *mcp.CallToolRequest, name string, identity tool.Identity, s tool.Settlement, err error) (*mcp.CallToolResult, error) {
 	if errors.Is(err, registry.ErrNotSuspended) {
-		return lapsed(), nil
+		return lapsed(st.Ran), nil
 	}
-	return f.result(req, name, identity, s, err)
+	result, err := f.result(req, capture, name, st.Identity, settlement, err)
+	if changed && result != nil && result.IsError {
+		result.Content = append(result.Content, &mcp.TextContent{
+			Text: "the tool is gone, or another one, since the question was asked; the answer was not used",
+		})
+	}
+	return result, err
 }
 
-// lapsed says that nothing waits for the answers any more. Nothing was done.
-func lapsed() *mcp.CallToolResult {
-	return &mcp.CallToolResult{
-		IsError: true, Meta: mcp.Meta{metaKind: string(tool.KindTimedOut), metaRan: false},
-		Content: []mcp.Content{&mcp.TextContent{
-			Text: "the call that this answers waits no more: it lapsed, or its plugin or Location ended; it was not run; call the tool again",
-		}},
+// lapsed says that nothing waits for the answers any more, and that they did nothing.
+// Whether the call had begun is known up to when it was suspended; it may have been
+// approved elsewhere since.
+func lapsed(ran bool) *mcp.CallToolResult {
+	text := "the call that this answers waits no more: it lapsed, or its plugin or Location ended; these answers ran nothing; "
+	meta := mcp.Meta{metaKind: string(tool.KindTimedOut)}
+	if ran {
+		meta[metaRan] = true
+		text += "the call had begun before it asked: look at what it did before you call the tool again"
+	} else {
+		text += "unless it was approved elsewhere meanwhile, it was not run; call the tool again"
 	}
+	return &mcp.CallToolResult{IsError: true, Meta: meta, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
 // answer answers one question with what the client brought, and reports whether its

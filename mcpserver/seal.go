@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,33 +26,36 @@ type seal struct {
 
 	mu    sync.Mutex
 	spent map[string]time.Time // under mu: the nonces of states that were opened, until they expire
+	prune int                  // under mu: at how many of them those that have expired are forgotten
 }
 
 // carried is what is sealed.
 type carried struct {
-	Nonce   string    `json:"n"`
-	Handle  string    `json:"h"` // of the suspended call
-	Asked   []string  `json:"a"` // the requests whose answers are wanted
-	Expires time.Time `json:"e"`
+	Nonce  string   `json:"n"`
+	Handle string   `json:"h"` // of the suspended call
+	Asked  []string `json:"a"` // the requests whose answers are wanted
+	Ran    bool     `json:"r"` // the executor had begun
+	// Definition stands for what was shown of the tool.
+	Definition string    `json:"d"`
+	Expires    time.Time `json:"e"`
 	// Identity is whose call it is.
 	Identity tool.Identity `json:"i"`
 }
 
 // binding is what a state is good for: nothing else can be done with it.
 type binding struct {
-	principal, location string
-	tool, definition    string
-	arguments           [sha256.Size]byte
+	principal, location, tool string
+	arguments                 [sha256.Size]byte
 }
 
 func (b binding) bytes() []byte {
-	return fmt.Appendf(nil, "toolhost 1 %q %q %q %q %x", b.principal, b.location, b.tool, b.definition, b.arguments)
+	return fmt.Appendf(nil, "toolhost 1 %q %q %q %x", b.principal, b.location, b.tool, b.arguments)
 }
 
 // The errors of opening a state.
 var (
 	errForeignState = errors.New("requestState is not of this call: it belongs to another server process, principal, Location, tool or arguments, or was changed; call the tool again without it")
-	errExpiredState = errors.New("requestState has expired: call the tool again without it")
+	errExpiredState = errors.New("requestState has expired, and its answers ran nothing: unless the call was approved elsewhere, call the tool again without it")
 	errSpentState   = errors.New("requestState was used already: an answer counts once; call the tool again without it")
 )
 
@@ -100,10 +104,9 @@ func (s *seal) open(sealed string, from binding) (carried, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for nonce, expires := range s.spent {
-		if !now.Before(expires) {
-			delete(s.spent, nonce)
-		}
+	if len(s.spent) >= s.prune {
+		maps.DeleteFunc(s.spent, func(_ string, expires time.Time) bool { return !now.Before(expires) })
+		s.prune = 2*len(s.spent) + 64 // so that it costs each state no more than a few looks
 	}
 	if _, spent := s.spent[st.Nonce]; spent {
 		return carried{}, errSpentState
