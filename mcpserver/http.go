@@ -148,7 +148,7 @@ func (s *Server) newDoor(options HTTPOptions) (*door, error) {
 	d.streams, d.endStreams = context.WithCancelCause(outlives)
 	d.calls, d.endCalls = context.WithCancelCause(outlives)
 	streamable := mcp.StreamableHTTPOptions{
-		Logger: d.log, MaxRequestBodyBytes: maxMessage,
+		Logger: slog.New(quiet{d.log.Handler()}), MaxRequestBodyBytes: maxMessage,
 		PropagateRequestCancellation: true, // or a client that goes away leaves its call running
 		DisableLocalhostProtection:   true, // the door checks more
 	}

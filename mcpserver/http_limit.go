@@ -143,11 +143,15 @@ func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, r
 	if r.Method != http.MethodPost {
 		return s, func() {}, true
 	}
-	if r.ContentLength > maxMessage {
-		tooLarge(w)
+	// A program's own ResponseWriter may know no deadlines; the bounds on size hold.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(d.options.Limits.Patience))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	size := r.ContentLength
+	if size > maxMessage {
+		tooLarge(w, r)
 		return s, nil, false
 	}
-	size := r.ContentLength
 	if size < 0 {
 		size = maxMessage
 	}
@@ -155,11 +159,11 @@ func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, r
 		tooMany(w, time.Second, "the requests in hand are too large together")
 		return s, nil, false
 	}
-	body, err := d.read(w, r)
-	if err != nil {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessage+1))
+	if err != nil || len(body) > maxMessage {
 		g.letGo(size)
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			tooLarge(w)
+		if err == nil {
+			tooLarge(w, r)
 			return s, nil, false
 		}
 		w.Header().Set("Connection", "close")
@@ -172,18 +176,12 @@ func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, r
 	return s, func() { g.letGo(int64(len(body))) }, true
 }
 
-func tooLarge(w http.ResponseWriter) {
-	w.Header().Set("Connection", "close") // what is left of it is not read
+// tooLarge answers that a message is too large. Some of what is left of it is read, in
+// time: a client that still writes would be cut off before it reads why.
+func tooLarge(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.CopyN(io.Discard, r.Body, 2*maxMessage)
+	w.Header().Set("Connection", "close")
 	refuse(w, http.StatusRequestEntityTooLarge, "a message has "+strconv.Itoa(maxMessage)+" bytes at most")
-}
-
-// read reads a body, as long as its client may take for it.
-func (d *door) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	// A program's own ResponseWriter may know no deadlines; the bound on size holds.
-	_ = control.SetReadDeadline(time.Now().Add(d.options.Limits.Patience))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 }
 
 // message looks at the message; of a batch and of what is none it says nothing.

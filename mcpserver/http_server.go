@@ -148,14 +148,14 @@ func (h *HTTPServer) stop() {
 
 // places is a listener that has so many connections at a time.
 type places struct {
-	net.Listener
+	*net.TCPListener
 	taken  chan struct{} // holds one for each connection
 	once   sync.Once
 	closed chan struct{}
 }
 
-func newPlaces(l net.Listener, most int) *places {
-	return &places{Listener: l, taken: make(chan struct{}, most), closed: make(chan struct{})}
+func newPlaces(l *net.TCPListener, most int) *places {
+	return &places{TCPListener: l, taken: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
 // Accept waits until there is a place and somebody for it.
@@ -165,28 +165,29 @@ func (p *places) Accept() (net.Conn, error) {
 	case <-p.closed:
 		return nil, net.ErrClosed
 	}
-	conn, err := p.Listener.Accept()
+	conn, err := p.AcceptTCP()
 	if err != nil {
 		<-p.taken
 		return nil, err
 	}
-	return &placed{Conn: conn, leave: sync.OnceFunc(func() { <-p.taken })}, nil
+	return &placed{TCPConn: conn, leave: sync.OnceFunc(func() { <-p.taken })}, nil
 }
 
 // Close also ends the waiting for a place. It may be called more than once.
 func (p *places) Close() error {
 	p.once.Do(func() { close(p.closed) })
-	return p.Listener.Close()
+	return p.TCPListener.Close()
 }
 
-// placed is a connection that has a place.
+// placed is a connection that has a place. It is all that one of TCP is, or net/http would
+// cut off a client that it refuses while that still writes.
 type placed struct {
-	net.Conn
+	*net.TCPConn
 	leave func()
 }
 
 // Close also gives the place back.
 func (p *placed) Close() error {
 	defer p.leave()
-	return p.Conn.Close()
+	return p.TCPConn.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -265,4 +266,23 @@ func (v *visit) call(ctx context.Context, method string, req mcp.Request, next m
 	defer cancel(nil)
 	defer context.AfterFunc(over, func() { cancel(context.Cause(over)) })()
 	return next(ctx, method, req)
+}
+
+// lastWithSessions is the last revision of the protocol that has sessions.
+const lastWithSessions = "2025-11-25"
+
+// negotiated begins a session in the revision that the SDK answers with. Without this a
+// session whose client asked for a later one would be taken for what has no sessions.
+func negotiated(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		r, ok := req.(*mcp.ServerRequest[*mcp.InitializeParams])
+		if !ok || r.Params == nil {
+			return next(ctx, method, req)
+		}
+		params := *r.Params
+		if v := params.ProtocolVersion; v > lastWithSessions || !slices.Contains(mcp.SupportedProtocolVersions(), v) {
+			params.ProtocolVersion = lastWithSessions
+		}
+		return next(ctx, method, &mcp.ServerRequest[*mcp.InitializeParams]{Session: r.Session, Params: &params, Extra: r.Extra})
+	}
 }
