@@ -61,7 +61,7 @@ func TestRangesAreTheWhole(t *testing.T) {
 	})
 }
 
-// Seen to fail: without the limit of a part, and with the frame of its end only.
+// Seen to fail: without the most that a part has.
 func TestLargeRanges(t *testing.T) {
 	k := newKeeper(t, DefaultLimits())
 	for name, raw := range map[string][]byte{
