@@ -169,7 +169,14 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	bounded := newBoundedWriter(w, d.options.Limits.Patience, cancel)
-	defer bounded.extend() // for what the server itself writes at the end
+	// The server itself writes at the end, after it read what is left of the body.
+	defer bounded.extend(2 * d.options.Limits.Patience)
+	if r.Body != nil && r.Body != http.NoBody {
+		// It bounds what the server itself reads of a body as well, when the request is
+		// refused. A program's own ResponseWriter may know no deadlines: the bounds on size
+		// hold.
+		_ = bounded.control.SetReadDeadline(time.Now().Add(d.options.Limits.Patience))
+	}
 	d.mux.ServeHTTP(bounded, r.WithContext(ctx))
 }
 

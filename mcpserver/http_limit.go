@@ -143,10 +143,6 @@ func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, r
 	if r.Method != http.MethodPost {
 		return s, func() {}, true
 	}
-	// A program's own ResponseWriter may know no deadlines; the bounds on size hold.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(d.options.Limits.Patience))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	size := r.ContentLength
 	if size > maxMessage {
 		tooLarge(w, r)
@@ -170,6 +166,7 @@ func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, r
 		refuse(w, http.StatusRequestTimeout, "the request did not come whole, or in time")
 		return s, nil, false
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it is whole
 	g.letGo(size - int64(len(body)))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.message(body)
@@ -210,14 +207,17 @@ type boundedWriter struct {
 
 func newBoundedWriter(w http.ResponseWriter, patience time.Duration, cancel context.CancelCauseFunc) *boundedWriter {
 	b := &boundedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience, cancel: cancel}
-	b.extend() // it is what the last request on the connection left
+	b.extend(patience) // it is what the last request on the connection left
 	return b
 }
 
-func (b *boundedWriter) extend() { _ = b.control.SetWriteDeadline(time.Now().Add(b.patience)) }
+// extend gives what is written next so long.
+func (b *boundedWriter) extend(patience time.Duration) {
+	_ = b.control.SetWriteDeadline(time.Now().Add(patience))
+}
 
 func (b *boundedWriter) Write(p []byte) (int, error) {
-	b.extend()
+	b.extend(b.patience)
 	n, err := b.ResponseWriter.Write(p)
 	b.failed(err)
 	return n, err
@@ -225,7 +225,7 @@ func (b *boundedWriter) Write(p []byte) (int, error) {
 
 // FlushError is what [http.ResponseController.Flush] calls.
 func (b *boundedWriter) FlushError() error {
-	b.extend()
+	b.extend(b.patience)
 	err := b.control.Flush()
 	b.failed(err)
 	return err
