@@ -16,6 +16,9 @@ const (
 	maxHeader = 16 << 10
 	// keptAlive is how long a connection is kept for the next request.
 	keptAlive = 2 * time.Minute
+	// sendBuffer is how much the system keeps for a client that does not read, instead of
+	// what it thinks best, which grows to megabytes for each.
+	sendBuffer = 256 << 10
 )
 
 // An HTTPServer serves the Locations of a Server at an address. Its methods may be called
@@ -170,6 +173,7 @@ func (p *places) Accept() (net.Conn, error) {
 		<-p.taken
 		return nil, err
 	}
+	_ = conn.SetWriteBuffer(sendBuffer) // without it there is the system's bound
 	return &placed{TCPConn: conn, leave: sync.OnceFunc(func() { <-p.taken })}, nil
 }
 

@@ -128,11 +128,19 @@ func (d *door) begun(s *session, sdk *mcp.ServerSession) error {
 	return d.life.Go("session", func(context.Context) error {
 		_ = sdk.Wait() // how a session ended is nothing to report
 		s.end(errEnded)
+		s.face.captures.forget(sdk)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.forget(s)
 		return nil
 	})
+}
+
+// forget forgets the capture of a session that ended.
+func (c *captures) forget(session *mcp.ServerSession) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.all, session)
 }
 
 // useSession is the session of a request, which it is in use by, or the status that says

@@ -128,7 +128,7 @@ func TestLaw14CancelOverHTTP(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWaiting()
+			w := newBlocking()
 			s := serve(t, Wait, map[string]tool.Tool{"wait": w.tool()})
 			s.approve(t)
 			l := s.listen(t, HTTPOptions{})
@@ -159,7 +159,7 @@ func TestLaw14CancelOverHTTP(t *testing.T) {
 // wants, and is counted and keeps its session as long as it runs. Breakage seen: counted
 // by the request.
 func TestCallOutlivesItsRequest(t *testing.T) {
-	w := newWaiting()
+	w := newBlocking()
 	s := serve(t, Wait, map[string]tool.Tool{"wait": w.tool()})
 	s.approve(t)
 	l := s.listen(t, HTTPOptions{Limits: Limits{Calls: 1, SessionsEach: 1}})

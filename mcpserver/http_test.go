@@ -91,9 +91,14 @@ func sessionlessRequest(id int, method, params string) (string, headers) {
 // request is a request for a path, with what the protocol wants of its headers.
 func (l *listening) request(ctx context.Context, method, path string, body io.Reader, hs ...headers) *http.Request {
 	l.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+l.Addr().String()+path, body)
+	return requestOf(ctx, l.t, method, "http://"+l.Addr().String()+path, body, hs...)
+}
+
+func requestOf(ctx context.Context, t testing.TB, method, url string, body io.Reader, hs ...headers) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		l.t.Fatal(err)
+		t.Fatal(err)
 	}
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if body != nil {
@@ -129,14 +134,19 @@ func (l *listening) ask(method, path, body string, hs ...headers) answer {
 
 func (l *listening) send(r *http.Request) answer {
 	l.t.Helper()
-	response, err := l.client.Do(r)
+	return send(l.t, l.client, r)
+}
+
+func send(t testing.TB, client *http.Client, r *http.Request) answer {
+	t.Helper()
+	response, err := client.Do(r)
 	if err != nil {
-		l.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+		t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		l.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+		t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
 	}
 	return answer{response.StatusCode, response.Header, string(body)}
 }
@@ -194,17 +204,17 @@ func (s *served) approve(t testing.TB) {
 	}()
 }
 
-// A waiting tool runs until it is released or cancelled.
-type waiting struct {
+// A blocking tool runs until it is released or cancelled.
+type blocking struct {
 	began, cancelled chan struct{}
 	release          chan struct{}
 }
 
-func newWaiting() *waiting {
-	return &waiting{began: make(chan struct{}, 256), cancelled: make(chan struct{}, 256), release: make(chan struct{})}
+func newBlocking() *blocking {
+	return &blocking{began: make(chan struct{}, 256), cancelled: make(chan struct{}, 256), release: make(chan struct{})}
 }
 
-func (w *waiting) tool() tool.Tool {
+func (w *blocking) tool() tool.Tool {
 	return tool.Tool{Description: "for a test", Execute: func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 		w.began <- struct{}{}
 		select {
