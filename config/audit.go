@@ -52,6 +52,7 @@ func checkRedact(text string) error {
 // may. A project's may not, since nobody could read in the log what it left out.
 func (l *loader) audit() Audit {
 	var a Audit
+	size := 0
 	for _, s := range l.sources() {
 		n := value(s.root, keyAudit)
 		if n == nil {
@@ -61,7 +62,16 @@ func (l *loader) audit() Audit {
 			l.found.add(s.at(keyOf(s.root, keyAudit)), "audit is not for a project to say: it stands in your own file, or in one that is named with -c")
 			continue
 		}
-		for _, text := range (leaf{value(n, keyRedact), s}).texts() {
+		patterns := leaf{value(n, keyRedact), s}
+		for i, text := range patterns.texts() {
+			pattern, err := syntax.Parse(text, syntax.Perl)
+			if err != nil {
+				continue // which is a mistake already
+			}
+			if size += program.Size(pattern); size > program.MaxSize {
+				l.found.add(s.at(patterns.Items[i].At), "the regular expressions are too large together: shorten their repetitions, or leave some out")
+				break
+			}
 			a.Redact = append(a.Redact, regexp.MustCompile(text)) // checked with the form
 		}
 	}

@@ -35,9 +35,10 @@ func TestAuditPatterns(t *testing.T) {
 	for text, want := range map[string]string{
 		"'('":                         "it is no regular expression",
 		"'(?:abcdefghijklmnop){900}'": "too large",
-		"'a*'":                        "matches nothing at all",
-		"''":                          "audit.redact[0]",
-		"5":                           "must be a text",
+		"'(?:abcdefghij){400}', '(?:abcdefghik){400}', '(?:abcdefghil){400}'": "too large together",
+		"'a*'": "matches nothing at all",
+		"''":   "audit.redact[0]",
+		"5":    "must be a text",
 	} {
 		w := newWorld(t)
 		w.writeUser("audit:\n  redact: [" + text + "]\n")

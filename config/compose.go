@@ -134,14 +134,19 @@ func (l *loader) location(name, root string, parts []part) (Location, error) {
 func (l *loader) untrustedLists() []permission.List {
 	var lists []permission.List
 	for _, s := range l.without {
-		lists = append(lists, l.untrustedListsOf(s)...)
+		lists = append(lists, l.untrustedListsOf(s, l.decoder)...)
+	}
+	forgiving := *l.decoder
+	forgiving.mistakes = new(mistakes)
+	for _, s := range l.before {
+		lists = append(lists, l.untrustedListsOf(s, &forgiving)...)
 	}
 	return lists
 }
 
-func (l *loader) untrustedListsOf(s *source) []permission.List {
+func (l *loader) untrustedListsOf(s *source, d *decoder) []permission.List {
 	decode := func(n *document.Node) []permission.Rule {
-		return l.decoder.rules(value(n, keyPermissions), s, l.pluginNames())
+		return d.rules(value(n, keyPermissions), s, l.pluginNames())
 	}
 	top := decode(s.root)
 	if value(s.root, keyLocations) == nil {
@@ -149,7 +154,7 @@ func (l *loader) untrustedListsOf(s *source) []permission.List {
 	}
 	lists := []permission.List{{Rules: top, DeniesOnly: true}} // for every root, and so for this one
 	for _, e := range entries(s.root, keyLocations) {
-		root := l.decoder.path(value(e.Value, keyRoot), s)
+		root := d.path(value(e.Value, keyRoot), s)
 		lists = append(lists, permission.List{Rules: append(slices.Clip(top), decode(e.Value)...), Base: resolve(root), DeniesOnly: true})
 	}
 	return lists
@@ -167,7 +172,7 @@ func (l *loader) pluginNames() []string {
 			names = append(names, e.Key)
 		}
 	}
-	for _, s := range l.sources() {
+	for _, s := range append(l.sources(), l.before...) {
 		add(s.root)
 		for _, e := range entries(s.root, keyLocations) {
 			add(e.Value)

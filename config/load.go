@@ -25,6 +25,10 @@ type Options struct {
 	// TrustedDigest returns the digest that the user trusts the file at path to
 	// have, or nothing. It is asked about a project's file only. nil trusts none.
 	TrustedDigest func(ctx context.Context, path string) (string, error)
+	// TrustedContent returns the content of which TrustedDigest gave the digest, or nil
+	// if it is not known. It is asked about a file that changed since, of which what it
+	// denied then is denied as well as what it denies now. nil knows none.
+	TrustedContent func(ctx context.Context, path string) ([]byte, error)
 	// Getenv reads the environment; nil for [os.Getenv].
 	Getenv func(name string) string
 }
@@ -68,6 +72,7 @@ type loader struct {
 	user    *source
 	main    *source   // the project's file, if one is trusted, or the named one
 	without []*source // the project's files below that one which are not trusted
+	before  []*source // of those that changed, what was trusted
 	decoder *decoder
 	found   mistakes
 	notices []string
@@ -176,8 +181,30 @@ func (l *loader) trust(ctx context.Context, s *source) error {
 	case "":
 		l.notices = append(l.notices, fmt.Sprintf("%s is not trusted: only its denies hold; to use it, run: %s", shorten(l.dir, s.Path), trustCommand(s)))
 	default:
-		l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted: only its denies hold; to see what changed, run: %s; to use it, run: %s",
+		if err := l.trustedBefore(ctx, s); err != nil {
+			return err
+		}
+		l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted: only its denies hold, then and now; to see what changed, run: %s; to use it, run: %s",
 			shorten(l.dir, s.Path), trustCommand(s, "--show"), trustCommand(s)))
+	}
+	return nil
+}
+
+// trustedBefore reads what a file that changed was when it was trusted. Whoever
+// changes it takes back none of its denies.
+func (l *loader) trustedBefore(ctx context.Context, s *source) error {
+	if l.options.TrustedContent == nil {
+		return nil
+	}
+	data, err := l.options.TrustedContent(ctx, s.Path)
+	if err != nil {
+		return fmt.Errorf("trust in %s is unknown: %w", s.Path, err)
+	}
+	before := &source{File: s.File, dir: s.dir, data: data}
+	before.Path += " (as trusted)"
+	before.parse(new(mistakes)) // it was right when it was trusted
+	if before.root != nil {
+		l.before = append(l.before, before)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestLaw40RepositoryGrantsItselfNothing(t *testing.T) {
 	w.trust(path)
 	trusted()
 	w.write(FileName, generous+"# changed\n")
-	untrusted("toolhost.yaml has changed since it was trusted: only its denies hold; to see what changed, run: toolhost trust --show " + path + "; to use it, run: toolhost trust " + path)
+	untrusted("toolhost.yaml has changed since it was trusted: only its denies hold, then and now; to see what changed, run: toolhost trust --show " + path + "; to use it, run: toolhost trust " + path)
 	w.file = path // -c
 	trusted()
 	w.file, w.env["TOOLHOST_CONFIG"] = "", FileName
@@ -407,6 +407,49 @@ func TestPlace(t *testing.T) {
 	} {
 		if got, err := Place(path); err != nil || got != filepath.Join(base, want) {
 			t.Errorf("%s: got %s, %v, want %s", path, got, err, want)
+		}
+	}
+}
+
+// TestLaw40ChangeTakesNoDenyBack: a file that changed denies what it denied when it was
+// trusted, beside what it denies now; and nothing else of either holds. Seen to fail
+// with the new content alone.
+func TestLaw40ChangeTakesNoDenyBack(t *testing.T) {
+	w := newWorld(t)
+	const before = `
+plugins: {filesystem: {}, weather: {command: [./w]}}
+permissions:
+  - {action: read, resource: "secrets/*", effect: deny}
+  - {action: weather/now, resource: "*", effect: deny}
+  - {action: read, resource: .env, effect: allow}
+`
+	path := w.write(FileName, before)
+	w.trust(path)
+	w.write(FileName, `permissions: [{action: read, resource: "*", effect: allow}, {action: read, resource: new, effect: deny}]`)
+	load := func(content func(context.Context, string) ([]byte, error)) *Config {
+		t.Helper()
+		c, err := Load(t.Context(), Options{
+			Dir: w.dir, Builtins: w.builtins, TrustedContent: content,
+			TrustedDigest: func(_ context.Context, path string) (string, error) { return w.trusted[path], nil },
+			Getenv:        func(name string) string { return w.env[name] },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := load(func(context.Context, string) ([]byte, error) { return []byte(before), nil })
+	wantVerdicts(t, c.Locations[0].Policy, map[string]string{
+		"read secrets/a": "denied by toolhost.yaml (as trusted):4", "weather/now x": "denied by toolhost.yaml (as trusted):5",
+		"read new": "denied by toolhost.yaml:1", "read .env": "asked for by default: may hold secrets", "read a": "allowed by default",
+	})
+	if len(c.Files) != 1 || c.Files[0].Trusted {
+		t.Errorf("files are %+v", c.Files)
+	}
+	for name, content := range map[string][]byte{"nothing": nil, "nonsense": []byte("{{{"), "a list": []byte("- a")} {
+		c := load(func(context.Context, string) ([]byte, error) { return content, nil })
+		if got := c.Locations[0].Policy.Evaluate("read", "new", "").Effect; got != permission.Deny {
+			t.Errorf("with %s kept: read of new has the effect %v", name, got)
 		}
 	}
 }

@@ -116,6 +116,9 @@ func find(ctx context.Context, path string) (*Client, error) {
 		return nil, nil
 	}
 	c.Close()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return nil, nil // it ended just now
+	}
 	return nil, err
 }
 
@@ -137,7 +140,7 @@ func dial(ctx context.Context, path string) (net.Conn, error) {
 		conn, err := connect(ctx, path)
 		switch {
 		case err == nil:
-			uid, err := peer(conn)
+			uid, _, err := peer(conn)
 			if err == nil && uid != os.Geteuid() {
 				err = ErrStranger
 			}

@@ -13,7 +13,8 @@
 // things say so, each enough by itself: the directory belongs to the user and has
 // mode 0700 (a link, another owner or wider rights are errors); the socket has mode
 // 0600; and the system is asked for the user at the other end of every connection,
-// before a byte of it is read. The client asks the same about the host, so that
+// before a byte of it is read. What the host itself started, a plugin say, is not let in
+// either: nobody answers their own questions. The client asks the same about the host, so that
 // nobody can pose as one. Who answered a request is what the system says, never
 // what was sent.
 //

@@ -26,12 +26,14 @@ import (
 
 // The test binary is also the other process that some tests need.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 {
+	if len(os.Args) >= 3 {
 		switch os.Args[1] {
 		case "__serve":
 			os.Exit(serveUntilKilled(os.Args[2]))
 		case "__intrude":
-			os.Exit(intrude(os.Args[2]))
+			os.Exit(intrude(os.Args[2], os.Args[3:]...))
+		case "__orphan":
+			os.Exit(orphan(os.Args[2]))
 		case "__pose":
 			os.Exit(pose(os.Args[2]))
 		}

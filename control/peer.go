@@ -1,34 +1,66 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// peer asks the system which user is at the other end of a connection: who
-// connected, or who listens.
-func peer(conn *net.UnixConn) (uid int, err error) {
+// peer asks the system which user, and which process, is at the other end of a
+// connection: who connected, or who listens.
+func peer(conn *net.UnixConn) (uid, pid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return -1, err
+		return -1, -1, err
 	}
 	var cred *unix.Ucred
 	if controlled := raw.Control(func(fd uintptr) {
 		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); controlled != nil {
-		return -1, controlled
+		return -1, -1, controlled
 	}
 	if err != nil {
-		return -1, fmt.Errorf("user at the other end: %w", err)
+		return -1, -1, fmt.Errorf("user at the other end: %w", err)
 	}
-	return int(cred.Uid), nil
+	return int(cred.Uid), int(cred.Pid), nil
 }
+
+// isBelow reports whether a process was started by another one, directly or by those
+// that it started: a plugin of the host, say, whose processes stay below the reaper. One
+// that cannot be looked at counts as such.
+func isBelow(pid, ancestor int) bool {
+	if pid == ancestor {
+		return false // the host itself
+	}
+	for range maxGenerations {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return true
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // behind the name, which may hold anything
+		if len(fields) < 2 {
+			return true
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil || pid == ancestor {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// maxGenerations bounds the looking for an ancestor.
+const maxGenerations = 256
 
 // connect connects to a socket, whoever listens.
 func connect(ctx context.Context, path string) (*net.UnixConn, error) {
@@ -57,7 +89,8 @@ func bind(first, path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// A doorkeeper is a listener that lets in one user, and so many at a time.
+// A doorkeeper is a listener that lets in one user's processes, but those that this one
+// started, and so many at a time.
 type doorkeeper struct {
 	*net.UnixListener
 	uid    int
@@ -84,7 +117,7 @@ func (d *doorkeeper) Accept() (net.Conn, error) {
 			<-d.places
 			return nil, err
 		}
-		if uid, err := peer(conn); err != nil || uid != d.uid {
+		if uid, pid, err := peer(conn); err != nil || uid != d.uid || isBelow(pid, os.Getpid()) {
 			_ = conn.Close()
 			continue
 		}

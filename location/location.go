@@ -24,6 +24,7 @@ import (
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/output"
 	"github.com/toolhost/toolhost/tool/registry"
 )
 
@@ -71,6 +72,7 @@ type Location struct {
 	engine   *permission.Engine
 	record   *record // nil: nothing is recorded
 	registry *registry.Registry
+	outputs  *output.Keeper
 	plugins  []*plugin // in the order of the config; set by Open
 }
 
@@ -108,15 +110,14 @@ func (l *Location) open(ctx context.Context) (err error) {
 	if recorder := l.recorder(); recorder != nil {
 		l.record, options.Recorder, l.engine = recorder, recorder, l.engine.WithRecorder(recorder)
 	}
-	keeper, err := l.keeper()
-	if err != nil {
+	if l.outputs, err = l.keeper(); err != nil {
 		return err
 	}
-	options.Output = keeper
+	options.Output = l.outputs
 	if l.registry, err = registry.New(options); err != nil {
 		return err
 	}
-	l.registry.Register(registry.Owner{Name: hostOwner, Host: true}, keeper.Tools())
+	l.registry.Register(registry.Owner{Name: hostOwner, Host: true}, l.outputs.Tools())
 	starting, ctx := errgroup.WithContext(ctx)
 	for _, p := range l.config.Plugins {
 		l.plugins = append(l.plugins, &plugin{config: p})

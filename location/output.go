@@ -10,11 +10,5 @@ import (
 // it gives and its errors are those of [output.Keeper.Range]. It needs no permission:
 // the session was given what the output is of.
 func (l *Location) Output(ctx context.Context, session, handle string, offset, limit int64) (output.Part, error) {
-	options := output.KeeperOptions{Location: l.files.Path()}
-	if l.options.Outputs != "" {
-		options.Store = output.NewStore(output.StoreOptions{
-			Dir: outputsDir(l.options.Outputs, l.files.Path()), Retention: l.config.Output.Retention, Log: l.log,
-		})
-	}
-	return output.NewKeeper(options).Range(ctx, session, handle, offset, limit)
+	return l.outputs.Range(ctx, session, handle, offset, limit)
 }

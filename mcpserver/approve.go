@@ -316,7 +316,7 @@ func question(p permission.Pending) *mcp.ElicitParams {
 	offer(permission.Reject, "Reject")
 	return &mcp.ElicitParams{
 		Mode:    "form",
-		Message: "toolhost asks for approval:\n" + r.Text(),
+		Message: "toolhost asks for approval:\n" + r.Text(0),
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{

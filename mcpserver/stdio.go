@@ -13,10 +13,10 @@ import (
 const (
 	// maxMessage is how many bytes a client's message has at most.
 	maxMessage = 4 << 20
-	// farewell is how long calls may go on after the end of the input, so that what was
+	// lastWords is how long calls may go on after the end of the input, so that what was
 	// asked before is answered; quietAfter is how long none must run to be sure that
 	// none comes.
-	farewell   = 2 * time.Second
+	lastWords   = 2 * time.Second
 	quietAfter = 100 * time.Millisecond
 )
 
@@ -53,7 +53,7 @@ func (l *lingering) Read(p []byte) (int, error) {
 	tick := time.NewTicker(quietAfter / 10)
 	defer tick.Stop()
 	quiet := 0
-	for begin := time.Now(); time.Since(begin) < farewell && quiet < 10; {
+	for begin := time.Now(); time.Since(begin) < lastWords && quiet < 10; {
 		select {
 		case <-tick.C:
 		case <-l.ctx.Done():

@@ -2,7 +2,6 @@ package state
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -19,6 +18,8 @@ const (
 	// that is longer the long texts are cut, and say so.
 	MaxAuditLine = 64 << 10
 	// MaxAuditFile is how many bytes a file has at most before the next one begins.
+	// Where it cannot begin, since another process keeps the lock or something is in
+	// the way, the file grows to four times as much, and then nothing is appended.
 	MaxAuditFile = 10 << 20
 	// MaxAuditFiles is how many files there are at most, the one that is written
 	// included. The oldest is removed.
@@ -105,8 +106,10 @@ type Audit struct {
 	dir    string // empty if it is not known
 	redact redactor
 
-	mu       sync.Mutex // guards what follows
-	file     *auditFile // nil until it is needed
+	mu   sync.Mutex // guards file
+	file auditFile
+
+	failed   sync.Mutex // guards what follows: who counts a failure waits for no file
 	failures int64
 	failure  error // the last one
 }
@@ -132,16 +135,18 @@ func (a *Audit) Path() (string, error) {
 // reason and extras was replaced. It is one write, without waiting for the disk: the line
 // survives the death of the process as soon as Append returns, and not a failure of
 // the machine. It takes no context, since what happened is recorded also when nobody
-// waits any more; for another process that appends it waits 100 ms at most. An error
-// means that there is no line, or a torn one: it is counted as well, see
-// [Audit.Failures]. The next Append tries anew.
+// waits any more; for others that append it waits 100 ms at most, and where another
+// process kept the lock, for 5 s not at all. An error means that there is no line, or a
+// torn one, or, once for each such thing, that something which is no file of the log
+// takes the place of one: it is counted as well, see [Audit.Failures]. The next Append
+// tries anew.
 func (a *Audit) Append(entry AuditEntry) error {
 	err := a.append(entry)
 	if err == nil {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.failed.Lock()
+	defer a.failed.Unlock()
 	a.failures++
 	a.failure = fmt.Errorf("audit log: %w%s", err, auditAdvice(err))
 	return a.failure
@@ -163,25 +168,20 @@ func (a *Audit) append(entry AuditEntry) error {
 	if err != nil {
 		return err
 	}
+	deadline := time.Now().Add(auditPatience)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.file == nil {
-		if a.file, err = openAuditFile(path); err != nil {
-			return err
-		}
+	if a.file.file == nil {
+		a.file.path = path
 	}
-	if err := a.file.append(line); err != nil {
-		err = errors.Join(err, a.file.close())
-		a.file = nil
-		return err
-	}
-	return nil
+	return a.file.append(line, deadline)
 }
 
-// Failures says how many entries could not be written, and why the last of them.
+// Failures says how many entries could not be written, or only with an error, and why
+// the last of them.
 func (a *Audit) Failures() (int64, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.failed.Lock()
+	defer a.failed.Unlock()
 	return a.failures, a.failure
 }
 
@@ -190,10 +190,5 @@ func (a *Audit) Failures() (int64, error) {
 func (a *Audit) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.file == nil {
-		return nil
-	}
-	err := a.file.close()
-	a.file = nil
-	return err
+	return a.file.close()
 }

@@ -12,9 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// auditPatience is how long an entry waits for other processes that append. They
-// need microseconds, except one that was stopped meanwhile.
-const auditPatience = 100 * time.Millisecond
+const (
+	// auditPatience is how long an entry waits for others that append. They need
+	// microseconds, except a process that was stopped meanwhile.
+	auditPatience = 100 * time.Millisecond
+	// auditRemembers is how long nobody waits any more for a lock that could not be had.
+	auditRemembers = 5 * time.Second
+	// maxUnrotated is how long the file gets where no next one can begin.
+	maxUnrotated = 4 * MaxAuditFile
+)
 
 // auditName is the name of the n-th file: 0 is the one that is written, and the
 // higher, the older.
@@ -27,27 +33,22 @@ func auditName(n int) string {
 
 // An auditFile is the file that is appended to. Whoever appends, or begins the next
 // file, holds its lock (flock), and looks then whether the file still has its name:
-// so nothing is appended to a file that is not the newest.
+// so nothing is appended to a file that is not the newest. Who cannot have the lock
+// appends without it, since a write is whole either way.
 type auditFile struct {
 	path string
-	file *os.File
+	file *os.File // nil while it is not open
 	info os.FileInfo
-	size int64 // as this process left it
-}
-
-func openAuditFile(path string) (*auditFile, error) {
-	if err := prepareDir(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	f := &auditFile{path: path}
-	if err := f.open(); err != nil {
-		return nil, err
-	}
-	return f, nil
+	size int64     // as this process left it
+	busy time.Time // until then nobody waits for the lock
+	odd  error     // what was wrong with the last rotation
 }
 
 // open opens, and where there is none makes, the file with the name.
 func (f *auditFile) open() error {
+	if err := prepareDir(filepath.Dir(f.path)); err != nil {
+		return err
+	}
 	// Not to wait for the other end, if it is a pipe.
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -77,18 +78,33 @@ func (f *auditFile) close() error {
 	return err
 }
 
-// append appends a line, in one write.
-func (f *auditFile) append(line []byte) error {
-	deadline := time.Now().Add(auditPatience)
+// append appends a line, in one write, and waits until the deadline at most for
+// others. An error may say also what is wrong with rotating, once: then there is a line.
+func (f *auditFile) append(line []byte, deadline time.Time) error {
+	odd := f.odd
 	for {
-		done, err := f.try(line, deadline)
-		if done || err != nil {
-			return err
+		var done bool
+		var err error
+		if f.file == nil {
+			err = f.open()
 		}
-		if err := errors.Join(f.close(), f.open()); err != nil {
+		if err == nil {
+			done, err = f.try(line, deadline)
+		}
+		if err != nil {
+			return errors.Join(err, f.close())
+		}
+		if done {
+			break
+		}
+		if err := f.close(); err != nil {
 			return err
 		}
 	}
+	if f.odd != nil && (odd == nil || odd.Error() != f.odd.Error()) {
+		return f.odd
+	}
+	return nil
 }
 
 // try appends to the file unless another one is the newest, or has to be.
@@ -104,8 +120,18 @@ func (f *auditFile) try(line []byte, deadline time.Time) (done bool, err error) 
 	if err != nil || !current {
 		return false, err
 	}
-	if locked && size > 0 && size+int64(len(line)) > MaxAuditFile {
-		return false, f.rotate()
+	if after := size + int64(len(line)); size > 0 && after > MaxAuditFile {
+		why := errors.New("another process keeps its lock; end that process, or move the file away")
+		if locked {
+			var rotated bool
+			if rotated, f.odd = f.rotate(); rotated {
+				return false, nil
+			}
+			why = f.odd
+		}
+		if after > maxUnrotated {
+			return false, fmt.Errorf("%s is full, and cannot be followed by the next: %w", f.path, why)
+		}
 	}
 	return true, f.write(line, size)
 }
@@ -142,37 +168,53 @@ func (f *auditFile) write(line []byte, size int64) error {
 	return nil
 }
 
-// rotate makes place for the next file. It needs the lock. Only as many files move as
-// must, so that one who died in the middle of it costs none of them; each that moves
-// gets a higher number, so that who looks from the newest on misses none.
-func (f *auditFile) rotate() error {
+// rotate makes place for the next file, unless there is no room for this one: then the
+// error says why. It needs the lock. Only as many files move as must, so that one who
+// died in the middle of it costs none of them; each that moves gets a higher number, so
+// that who looks from the newest on misses none. What is no regular file stays where it
+// is, which is an error too.
+func (f *auditFile) rotate() (rotated bool, err error) {
 	dir := filepath.Dir(f.path)
-	last := 1
-	for last < MaxAuditFiles-1 {
-		if _, err := os.Lstat(filepath.Join(dir, auditName(last))); errors.Is(err, fs.ErrNotExist) {
+	names := []string{f.path}
+	for n := 1; n < MaxAuditFiles; n++ {
+		path := filepath.Join(dir, auditName(n))
+		info, statErr := os.Lstat(path)
+		if statErr == nil && !info.Mode().IsRegular() {
+			err = errors.Join(err, fmt.Errorf("%s is in the way of older entries, and no regular file; move it away", path))
+			continue
+		}
+		if names = append(names, path); errors.Is(statErr, fs.ErrNotExist) {
 			break
 		}
-		last++
 	}
-	for n := last; n > 0; n-- {
-		if err := os.Rename(filepath.Join(dir, auditName(n-1)), filepath.Join(dir, auditName(n))); err != nil {
-			return err
+	for n := len(names) - 1; n > 0; n-- {
+		if err := os.Rename(names[n-1], names[n]); err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return len(names) > 1, err
 }
 
 // lock takes the lock until unlock, or says that it could not: who holds it that long
 // was stopped, and must stop nobody else.
 func (f *auditFile) lock(deadline time.Time) (bool, error) {
+	began := time.Now()
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 2*time.Millisecond) {
 		err := unix.Flock(int(f.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		now := time.Now()
 		switch {
 		case err == nil:
+			f.busy = time.Time{}
 			return true, nil
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			return false, fmt.Errorf("lock %s: %w", f.path, err)
-		case !time.Now().Before(deadline):
+		case now.Before(f.busy):
+			return false, nil
+		case !now.Before(deadline):
+			// Not if most of the time went by before, in this process.
+			if now.Sub(began) >= auditPatience/2 {
+				f.busy = now.Add(auditRemembers)
+			}
 			return false, nil
 		}
 		<-time.After(pause)

@@ -52,7 +52,8 @@ func ReadAudit(dir string, filter AuditFilter) *AuditReader {
 }
 
 // Skipped is how many lines were no entries: torn by the death of who wrote them, or
-// changed by somebody. It may be called while the log is read.
+// changed by somebody; and how many of what has the name of a file of the log is no
+// file. It may be called while the log is read.
 func (r *AuditReader) Skipped() int64 { return r.skipped.Load() }
 
 // Entries are the entries that are wanted, in the order in which they were appended,
@@ -71,7 +72,7 @@ func (r *AuditReader) Follow(ctx context.Context) iter.Seq2[AuditEntry, error] {
 
 func (r *AuditReader) read(ctx context.Context, follow bool) iter.Seq2[AuditEntry, error] {
 	return func(yield func(AuditEntry, error) bool) {
-		reading := &auditReading{AuditReader: r, yield: func(e AuditEntry) bool { return yield(e, nil) }}
+		reading := &auditReading{AuditReader: r, yield: func(e AuditEntry) bool { return yield(e, nil) }, odd: map[int]bool{}}
 		err := reading.run(ctx, follow)
 		if err == nil || errors.Is(err, errEnough) || follow && ctx.Err() != nil {
 			return
@@ -88,6 +89,7 @@ type auditReading struct {
 	*AuditReader
 	yield func(AuditEntry) bool
 	files []*auditLines // the oldest first; those before the last are read
+	odd   map[int]bool  // those that are no regular files
 }
 
 func (r *auditReading) run(ctx context.Context, follow bool) (err error) {
@@ -98,7 +100,7 @@ func (r *auditReading) run(ctx context.Context, follow bool) (err error) {
 		}
 	}
 	defer func() { r.close(len(r.files)) }()
-	if r.files, err = openAuditFiles(dir); err != nil {
+	if r.files, err = r.open(dir); err != nil {
 		return err
 	}
 	if err := r.existing(ctx, follow); err != nil || !follow {
@@ -199,7 +201,7 @@ func (r *auditReading) step(ctx context.Context, dir string) error {
 		}
 	}
 	// Another file is the newest; there may be some between the two.
-	files, err := openAuditFiles(dir)
+	files, err := r.open(dir)
 	if err != nil {
 		return err
 	}
@@ -231,14 +233,19 @@ func newerThan(files []*auditLines, read *auditLines) ([]*auditLines, error) {
 	return files[first:], err
 }
 
-// openAuditFiles opens all files of the log, the oldest first. It does so from the
-// newest on: a file that moves meanwhile gets a higher number, so it is found twice
-// and not never.
-func openAuditFiles(dir string) (files []*auditLines, err error) {
+// open opens all files of the log, the oldest first. It does so from the newest on: a
+// file that moves meanwhile gets a higher number, so it is found twice and not never.
+// What is no regular file is skipped.
+func (r *auditReading) open(dir string) (files []*auditLines, err error) {
 	for n := range MaxAuditFiles {
 		f, err := openAuditLines(filepath.Join(dir, auditName(n)))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, errNoFile):
+			if !r.odd[n] {
+				r.odd[n] = true
+				r.skipped.Add(1)
+			}
 		case err != nil:
 			for _, f := range files {
 				f.file.Close()
@@ -254,6 +261,9 @@ func openAuditFiles(dir string) (files []*auditLines, err error) {
 	return files, nil
 }
 
+// errNoFile: what has the name of a file is none.
+var errNoFile = errors.New("no regular file")
+
 // auditLines are the lines of one file.
 type auditLines struct {
 	file   *os.File
@@ -267,11 +277,14 @@ type auditLines struct {
 func openAuditLines(path string) (*auditLines, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
+		if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() { // a socket, say
+			return nil, errNoFile
+		}
 		return nil, err
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
+		err = errNoFile
 	}
 	if err != nil {
 		file.Close()

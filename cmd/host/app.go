@@ -32,7 +32,8 @@ type app struct {
 	json     bool
 	timeout  time.Duration
 	approve  approval
-	calls    bool // the command calls tools, so that somebody may have to be asked
+	patience time.Duration // how long a question waits for its answer
+	calls    bool          // the command calls tools, so that somebody may have to be asked
 	logLevel string
 }
 
@@ -91,7 +92,7 @@ func (a *app) load(ctx context.Context) (*config.Config, error) {
 		return nil, fmt.Errorf("-C %s: there is no such directory", a.dir)
 	}
 	cfg, err := config.Load(ctx, config.Options{
-		Dir: a.dir, File: a.file, Builtins: builtinNames(), TrustedDigest: a.trustedDigest,
+		Dir: a.dir, File: a.file, Builtins: builtinNames(), TrustedDigest: a.trustedDigest, TrustedContent: a.trustedContent,
 	})
 	if err != nil {
 		return nil, err

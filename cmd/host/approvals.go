@@ -83,31 +83,51 @@ func (a *app) approvalsRevokeCommand() *cobra.Command {
 }
 
 func (a *app) revokeApprovals(cmd *cobra.Command, args []string) error {
-	revoked, err := 0, error(nil)
-	if len(args) == 0 {
-		if revoked, err = a.state.RevokeApprovals(cmd.Context(), state.ApprovalFilter{}); err != nil {
-			return operational(err)
+	saved, err := a.state.Approvals(cmd.Context(), state.ApprovalFilter{})
+	if err != nil {
+		return operational(err)
+	}
+	byID := map[string]state.Approval{}
+	for _, s := range saved {
+		byID[strconv.FormatInt(s.ID, 10)] = s
+		if len(args) == 0 {
+			err = errors.Join(err, a.revokeApproval(cmd, s))
 		}
-		a.record(state.AuditEntry{Kind: state.AuditRevoke, Reason: "all approvals", Extra: map[string]string{"approvals": strconv.Itoa(revoked)}})
+	}
+	revoked := len(byID)
+	if len(args) > 0 {
+		revoked = 0
 	}
 	for _, arg := range args {
-		id, bad := strconv.ParseInt(arg, 10, 64)
-		found := false
-		if bad == nil {
-			if found, bad = a.state.RevokeApproval(cmd.Context(), id); bad != nil {
-				return operational(bad)
-			}
-		}
+		s, found := byID[arg]
 		if !found {
 			err = errors.Join(err, fmt.Errorf("there is no approval %q; toolhost approvals saved has those that there are", arg))
 			continue
 		}
+		if failed := a.revokeApproval(cmd, s); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
 		revoked++
-		a.record(state.AuditEntry{Kind: state.AuditRevoke, Reason: "an approval", Extra: map[string]string{"approval": arg}})
+	}
+	if revoked == 0 && err != nil {
+		return err
 	}
 	if a.json {
 		return errors.Join(err, a.printJSON(map[string]int{"revoked": revoked}))
 	}
 	_, printed := fmt.Fprintf(a.stdout, "revoked %s\n", counted(revoked, "approval"))
 	return errors.Join(err, printed)
+}
+
+// revokeApproval revokes one, and records what it was.
+func (a *app) revokeApproval(cmd *cobra.Command, s state.Approval) error {
+	if _, err := a.state.RevokeApproval(cmd.Context(), s.ID); err != nil {
+		return operational(err)
+	}
+	a.record(state.AuditEntry{
+		Kind: state.AuditRevoke, Root: s.Root, Tool: s.Tool, Plugin: s.Plugin, Action: s.Action, Patterns: s.Patterns,
+		Reason: "the approval does not hold any more", Extra: map[string]string{"approval": strconv.FormatInt(s.ID, 10)},
+	})
+	return nil
 }

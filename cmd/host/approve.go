@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,12 @@ func (v *approval) Set(text string) error {
 func (v *approval) String() string { return string(*v) }
 func (v *approval) Type() string   { return "how" }
 
+// registerPatience adds the flag for how long a question waits.
+func (a *app) registerPatience(command *cobra.Command) {
+	command.Flags().Var((*positive)(&a.patience), "approve-timeout", "how long a question waits for its answer (default 10m)")
+	_ = command.RegisterFlagCompletionFunc("approve-timeout", cobra.NoFileCompletions)
+}
+
 // approver is who answers, and what has to run while calls are made.
 type approver struct {
 	permission.Approver
@@ -61,13 +68,32 @@ func (a *app) approver() (approver, error) {
 		if err != nil && how == "" {
 			return approver{}, nil
 		}
-		queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state)})
+		if err == nil && inBackground(tty) { // reading would stop the process
+			err = tty.Close()
+			if err == nil {
+				err = errInBackground
+			}
+		}
+		queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state), Timeout: a.patience})
 		if err != nil {
 			return approver{queue, queue, func(ctx context.Context) error { return a.announce(ctx, queue) }, true}, nil
 		}
 		p := &prompt{Queue: queue, in: tty, forget: forget(tty), out: &output{to: tty, terminal: true}}
 		return approver{p, queue, p.run, false}, nil
 	}
+}
+
+var errInBackground = errors.New("the terminal is another job's")
+
+// inBackground says whether the terminal is not this process's to read.
+func inBackground(tty *os.File) bool {
+	raw, err := tty.SyscallConn()
+	if err != nil {
+		return true
+	}
+	foreground := 0
+	failed := raw.Control(func(fd uintptr) { foreground, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	return failed != nil || err != nil || foreground != unix.Getpgrp()
 }
 
 // announce says what waits for an answer from another terminal, until ctx is over.
@@ -107,7 +133,7 @@ func forget(tty *os.File) func() {
 type everything struct{}
 
 func (everything) Ask(context.Context, permission.Request) (permission.Reply, error) {
-	return permission.Reply{Granted: true}, nil
+	return permission.Reply{Granted: true, Answer: permission.Once, By: "--approve all"}, nil
 }
 
 var _ permission.Approver = everything{}

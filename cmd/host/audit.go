@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/state"
 )
@@ -47,6 +51,19 @@ for more.`,
 			if kind := flags.filter.Kind; kind != "" && !slices.Contains(state.AuditKinds(), kind) {
 				return fmt.Errorf("kind %q is unknown: it is one of %s", kind, join(state.AuditKinds()))
 			}
+			if name := flags.filter.Tool; name != "" && !strings.Contains(name, "/") {
+				return fmt.Errorf("tool %q is no id: give plugin/tool, such as filesystem/read; toolhost tools has the ids", name)
+			}
+			if flags.filter.Root != "" {
+				place, err := filepath.Abs(filepath.Join(a.dirFor(flags.filter.Root), flags.filter.Root))
+				if err == nil {
+					place, err = filepath.EvalSymlinks(place)
+				}
+				if err != nil {
+					return fmt.Errorf("--root: %w", err)
+				}
+				flags.filter.Root = place
+			}
 			return a.audit(cmd.Context(), flags)
 		},
 	}
@@ -81,16 +98,21 @@ func (a *app) audit(ctx context.Context, flags *auditFlags) error {
 	if flags.follow {
 		entries = reader.Follow
 	}
+	found := false
 	for entry, err := range entries(ctx) {
 		if err != nil {
 			return operational(err)
 		}
+		found = true
 		if err := a.printEntry(entry); err != nil {
 			return err
 		}
 		if a.stdout.gone() {
 			return nil
 		}
+	}
+	if !found {
+		a.notice("no entries")
 	}
 	if n := reader.Skipped(); n > 0 {
 		a.notice(fmt.Sprintf("%d lines of the log are no entries: torn when a host died, or changed by somebody", n))
@@ -103,41 +125,115 @@ func (a *app) printEntry(e state.AuditEntry) error {
 		return a.printLine(e)
 	}
 	words := []string{e.At.Local().Format(time.DateTime), fmt.Sprintf("%-13s", e.Kind)}
-	add := func(label, text string) {
+	for _, text := range []string{whose(e), happened(e), about(e)} {
 		if text != "" {
-			words = append(words, label+cell(text))
+			words = append(words, cell(text))
 		}
 	}
-	tool := e.Tool
-	if tool == "" {
-		tool = e.Plugin
+	add := func(label, text string) {
+		if text != "" {
+			words = append(words, label+" "+cell(text))
+		}
 	}
-	add("", tool)
-	add("", string(e.Status))
-	add("", string(e.ErrorKind))
-	if e.Kind != state.AuditRequest && e.Kind != state.AuditDenial {
-		add("", e.Effect)
+	if e.Kind != state.AuditReply && e.Kind != state.AuditDenial {
+		add("with", string(e.Input))
 	}
-	add("", e.Answer)
-	if e.Action != "" && e.Action != e.Tool {
-		add("", e.Action)
-	}
-	if len(e.Resources) > 0 {
-		add("of ", strings.Join(shown.Exactly(e.Resources), ", "))
-	}
-	if len(e.Patterns) > 0 {
-		add("by ", strings.Join(shown.Exactly(e.Patterns), ", "))
-	}
-	add("by ", e.By)
-	if e.Kind == state.AuditRequest || e.Kind == state.AuditStart || e.Kind == state.AuditSettlement {
-		add("", string(e.Input))
-	}
-	add("effects ", strings.Join(e.Effects, ","))
-	add("because ", e.Reason)
-	add("session ", e.Session)
-	add("request ", e.Request)
+	add("effects", strings.Join(e.Effects, ","))
+	add("because", e.Reason)
+	add("request", e.Request)
+	add("session", oneWord(e.Session))
 	_, err := fmt.Fprintln(a.stdout, strings.Join(words, " "))
 	return err
+}
+
+// whose is what the entry is of.
+func whose(e state.AuditEntry) string {
+	if name := cmp.Or(e.Tool, e.Extra["name"], e.Plugin); name != "" {
+		return oneWord(name)
+	}
+	return ""
+}
+
+// oneWord is a text that cannot be taken for several words of the line.
+func oneWord(text string) string {
+	if strings.ContainsAny(text, " ,\"") {
+		return strconv.Quote(text)
+	}
+	return shown.Exact(text)
+}
+
+// wordEach is oneWord for each of a list.
+func wordEach(list []string) string {
+	words := make([]string, len(list))
+	for i, text := range list {
+		words[i] = oneWord(text)
+	}
+	return strings.Join(words, ", ")
+}
+
+// happened is what the entry tells, in words.
+func happened(e state.AuditEntry) string {
+	switch e.Kind {
+	case state.AuditRequest:
+		return "asks"
+	case state.AuditReply:
+		return replied(e)
+	case state.AuditDenial:
+		return "may not"
+	case state.AuditStart:
+		return "starts"
+	case state.AuditSettlement:
+		text := string(e.Status)
+		if e.ErrorKind != "" && string(e.ErrorKind) != text {
+			text += " (" + string(e.ErrorKind) + ")"
+		}
+		if took := e.Extra["took"]; took != "" {
+			text += " after " + took
+		}
+		return text
+	case state.AuditTrust, state.AuditRevoke:
+		return "by " + oneWord(cmp.Or(e.By, "somebody"))
+	default:
+		return ""
+	}
+}
+
+// replied is what was answered, and by whom.
+func replied(e state.AuditEntry) string {
+	text := "refused"
+	switch {
+	case e.Effect == permission.Allow.String():
+		text = "allowed"
+	case e.ErrorKind != "":
+		text += " (" + string(e.ErrorKind) + ")"
+	}
+	switch e.Answer {
+	case "saved":
+		return text + " by the saved approval " + e.Extra["approval"]
+	case string(permission.Always):
+		text += " for good"
+	case string(permission.Once):
+		text += " once"
+	}
+	if e.By != "" {
+		text += " by " + oneWord(e.By)
+	}
+	return text
+}
+
+// about is what the entry is about.
+func about(e state.AuditEntry) string {
+	var text string
+	if e.Action != "" && e.Action != e.Tool {
+		text = e.Action + " "
+	}
+	if len(e.Resources) > 0 {
+		text += "of " + wordEach(e.Resources)
+	}
+	if len(e.Patterns) > 0 && e.Answer != "" || e.Kind == state.AuditRevoke {
+		text += " by " + wordEach(e.Patterns)
+	}
+	return strings.TrimSuffix(strings.TrimSpace(text), " by")
 }
 
 // record appends what was done here, outside of a host, to the audit log. That it could

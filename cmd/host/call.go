@@ -40,12 +40,15 @@ the project's instructions (AGENTS.md) near what the call was about, each once p
 session.
 
 What no rule decides is asked for: on the terminal, where there is one, with the
-exact pattern that "always" would save (toolhost approvals has what was saved).
+exact pattern that "always" would save (toolhost approvals has what was saved), and
+for toolhost approvals in another one. Without a terminal nobody is asked, and the
+answer is no; with --approve ask the question waits for toolhost approvals.
 --approve deny asks nobody; --approve all allows it all, but for what a rule denies.
+Waiting for an answer is no part of --timeout; --approve-timeout bounds it.
 
 Exit status: 0 the tool answered, 1 the tool says that it failed, 2 usage or
-configuration, 3 rejected (unknown tool, invalid input, denied), 4 something
-broke, 130 interrupted.`,
+configuration, 3 rejected (unknown tool, invalid input, denied, declined, not
+answered in time, nobody to ask), 4 something broke, 130 interrupted.`,
 		Example: `  toolhost call grep '{"pattern": "func main", "include": "*.go"}'
   toolhost call read '{"path": "README.md", "limit": 20}'
   echo '{"path": "."}' | toolhost call list - --json
@@ -67,6 +70,7 @@ broke, 130 interrupted.`,
 	flags.register(command)
 	command.Flags().Var(&a.approve, "approve", "who answers what no rule does: ask, deny or all (default ask where there is a terminal)")
 	_ = command.RegisterFlagCompletionFunc("approve", cobra.FixedCompletions([]string{approveAsk, approveDeny, approveAll}, cobra.ShellCompDirectiveNoFileComp))
+	a.registerPatience(command)
 	command.Flags().BoolVar(&flags.context, "context", false, "show the project's instructions near what the call is about")
 	return command
 }
@@ -230,10 +234,15 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 	case tool.KindUnknownTool:
 		return fmt.Errorf("%s: %s: %s; toolhost tools lists those that there are, and toolhost check says which plugins did not start", name, e.Kind, e.Message)
 	case tool.KindNobodyToAsk:
-		if refusal, ok := errors.AsType[*tool.Refusal](e.Cause); ok {
-			return fmt.Errorf("%s: %s: %s; a rule allows it: {action: %q, resource: %q, effect: allow}",
-				name, e.Kind, e.Message, refusal.Action, refusal.Resource)
+		refusal, ok := errors.AsType[*tool.Refusal](e.Cause)
+		if !ok {
+			break
 		}
+		advice := "--approve ask waits for an answer from another terminal"
+		if strings.Contains(refusal.Reason, "(default)") || strings.Contains(refusal.Reason, "no rule speaks of it") {
+			advice += fmt.Sprintf("; a rule in your own or the project's configuration allows it: {action: %q, resource: %q, effect: allow}", refusal.Action, refusal.Resource)
+		}
+		return fmt.Errorf("%s: %s: %s; %s", name, e.Kind, e.Message, advice)
 	}
 	if e.Kind.Status() == tool.Errored && e.Cause != nil {
 		return fmt.Errorf("%s: %s: %w", name, e.Kind, e.Cause)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
 )
@@ -26,11 +27,35 @@ failed.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkUntrusted(cmd.Context()); err != nil {
+				return err
+			}
 			return a.withLocation(cmd.Context(), func(_ context.Context, l *location.Location) error {
 				return a.printCheck(l)
 			})
 		},
 	}
+}
+
+// checkUntrusted checks the files that are not in effect, as they would be if they were
+// trusted: else what is wrong in them is known only afterwards.
+func (a *app) checkUntrusted(ctx context.Context) error {
+	cfg, err := config.Load(ctx, config.Options{
+		Dir: a.dir, File: a.file, Builtins: builtinNames(), TrustedDigest: a.trustedDigest, TrustedContent: a.trustedContent,
+	})
+	if err != nil {
+		return err
+	}
+	for _, file := range cfg.Files {
+		if file.Trusted {
+			continue
+		}
+		if _, err := a.candidate(ctx, file.Path); err != nil {
+			return err
+		}
+		a.notice("what follows is without " + cell(file.Path) + ", which has no mistakes and is not in effect")
+	}
+	return nil
 }
 
 // checked is what --json prints.
@@ -43,7 +68,7 @@ type checked struct {
 func (a *app) printCheck(l *location.Location) error {
 	plugins := l.Plugins()
 	if len(plugins) == 0 {
-		a.notice("no plugins are configured: name one under plugins, such as filesystem: {}")
+		a.notice(noPlugins)
 	}
 	failed := 0
 	for _, p := range plugins {

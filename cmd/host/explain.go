@@ -144,7 +144,12 @@ func printList(table *tabwriter.Writer, list permission.ListTrace, text string) 
 	if list.Text != "" && list.Text != text {
 		fmt.Fprintf(table, "    as %s below %s:\n", shown.Exact(list.Text), shown.Exact(list.Base))
 	}
+	folded := list.Omitted
 	for _, rule := range list.Rules {
+		if rule.Source == "default" && !rule.Matched {
+			folded++ // there are many, and nobody wrote them for this project
+			continue
+		}
 		verdict := "  " + missed(rule.Miss)
 		if rule.Matched {
 			verdict = "  matches"
@@ -158,8 +163,8 @@ func printList(table *tabwriter.Writer, list permission.ListTrace, text string) 
 		}
 		fmt.Fprintf(table, "    %s\t%s\t%s\t%s\t%s\n", shown.Exact(rule.Source), rule.Effect, shown.Exact(rule.Action), resource, verdict)
 	}
-	if list.Omitted > 0 {
-		fmt.Fprintf(table, "    and %s more that do not match\n", counted(list.Omitted, "rule"))
+	if folded > 0 {
+		fmt.Fprintf(table, "    and %s that do not match; --json has them\n", counted(folded, "rule"))
 	}
 }
 

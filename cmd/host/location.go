@@ -91,6 +91,9 @@ func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, log
 // not serve.
 func (a *app) withCapture(ctx context.Context, f func(context.Context, *registry.Capture) error) error {
 	return a.withLocation(ctx, func(ctx context.Context, l *location.Location) error {
+		if len(l.Plugins()) == 0 {
+			a.notice(noPlugins)
+		}
 		for _, p := range l.Plugins() {
 			if p.Reason != "" {
 				a.notice("plugin " + p.Name + ": " + p.Reason)
@@ -99,3 +102,6 @@ func (a *app) withCapture(ctx context.Context, f func(context.Context, *registry
 		return f(ctx, l.Capture())
 	})
 }
+
+// noPlugins is said where a configuration has none, which may not be what was meant.
+const noPlugins = "no plugins are configured: name one under plugins, such as filesystem: {}"

@@ -41,7 +41,11 @@ func main() {
 	// A reader that went away must not keep the host from closing: writing to it is an
 	// error like another then. Ignoring the signal would be handed on to plugins.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as by nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal is gone, and what was asked there with it
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	// After the first signal the second one has its usual effect.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

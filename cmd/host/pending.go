@@ -76,7 +76,7 @@ func pendingIn(ctx context.Context, hosts []*control.Client) (all []pending, mor
 
 func (a *app) printPending(p pending) error {
 	_, err := fmt.Fprintf(a.stdout, "%s  in host %d, asked at %s, until %s\n%s\n", p.ID, p.Pid,
-		p.Asked.Local().Format(time.TimeOnly), p.Expires.Local().Format(time.TimeOnly), p.Request.Text())
+		p.Asked.Local().Format(time.TimeOnly), p.Expires.Local().Format(time.TimeOnly), p.Request.Text(0))
 	return err
 }
 
@@ -253,15 +253,19 @@ for each change: {"event": "pending", "pid": …, "id": …, …} or
 
 // watch follows every host, those that start later too, until ctx is over.
 func (a *app) watch(ctx context.Context) error {
+	ctx, over := context.WithCancel(ctx)
+	defer over()
 	var following errgroup.Group
 	ended := make(chan string)
 	followed := map[string]bool{} // by socket
+	said := ""
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		hosts, err := control.Hosts(ctx, "")
-		if err != nil && len(hosts) == 0 && ctx.Err() == nil {
-			return errors.Join(operational(err), following.Wait())
+		if err != nil && ctx.Err() == nil && err.Error() != said { // one that does not answer, say, ends nothing
+			said = err.Error()
+			a.notice(said)
 		}
 		for _, h := range hosts {
 			if followed[h.Path()] {
@@ -272,6 +276,9 @@ func (a *app) watch(ctx context.Context) error {
 			following.Go(func() error {
 				defer h.Close()
 				err := a.follow(ctx, h)
+				if err != nil {
+					over()
+				}
 				select {
 				case ended <- h.Path():
 				case <-ctx.Done():
@@ -286,8 +293,14 @@ func (a *app) watch(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return following.Wait()
+	if err := following.Wait(); !errors.Is(err, errGone) {
+		return err
+	}
+	return nil
 }
+
+// errGone ends a watch that nobody reads.
+var errGone = errors.New("nobody reads the output any more")
 
 // follow says what comes and goes in one host until that ends.
 func (a *app) follow(ctx context.Context, h *control.Client) error {
@@ -312,7 +325,9 @@ func (a *app) follow(ctx context.Context, h *control.Client) error {
 				}
 			}
 		}
-		before = now
+		if before = now; a.stdout.gone() {
+			return errGone
+		}
 	}
 	return nil
 }

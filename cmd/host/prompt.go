@@ -6,20 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
-// terminal is what is read from, until its deadline.
+// terminal is what is read from and written to, until its deadline.
 type terminal interface {
 	io.ReadCloser
-	SetReadDeadline(t time.Time) error
+	SetDeadline(t time.Time) error
 }
 
 // A prompt puts the requests of a queue before the person at a terminal, one after the
@@ -48,20 +51,26 @@ func (p *prompt) Ask(ctx context.Context, request permission.Request) (permissio
 	}
 	p.mu.Unlock()
 	if left != nil {
+		timer := time.NewTimer(leaving)
+		defer timer.Stop()
 		select {
 		case <-left:
+		case <-timer.C: // the terminal takes nothing: the answer counts all the same
 		case <-ctx.Done():
 		}
 	}
 	return reply, err
 }
 
+// leaving is how long a question may take to leave the screen when it was answered.
+const leaving = time.Second
+
 // run asks until ctx is over, or the terminal fails: then nobody is asked here any
 // more, and what is pending waits for an answer from elsewhere, or for its end. It
 // closes the terminal.
 func (p *prompt) run(ctx context.Context) error {
 	defer func() { _ = p.in.Close() }() // nothing was written to it that could be lost
-	stop := context.AfterFunc(ctx, func() { _ = p.in.SetReadDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { _ = p.in.SetDeadline(time.Now()) })
 	defer stop()
 	changes, end := p.Watch()
 	defer end()
@@ -69,7 +78,10 @@ func (p *prompt) run(ctx context.Context) error {
 	for {
 		for pending := p.Pending(); len(pending) > 0 && ctx.Err() == nil; pending = p.Pending() {
 			if err := p.one(ctx, pending[0], lines); err != nil {
-				return nil // the reason is that of the terminal, which nobody reads
+				if ctx.Err() == nil { // and the terminal may still show something
+					_, _ = fmt.Fprintf(p.out, "\nNothing more is read here. It can be answered elsewhere: toolhost approvals approve %s\n", pending[0].ID)
+				}
+				return nil
 			}
 		}
 		select {
@@ -93,10 +105,7 @@ func (p *prompt) one(ctx context.Context, request permission.Pending, lines *buf
 	if _, err := lines.Discard(lines.Buffered()); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.out, question(request)); err != nil {
-		return err
-	}
-	line, err := p.readUnless(ctx, request.ID, lines)
+	line, err := p.askUnless(ctx, request, lines)
 	if errors.Is(err, errElsewhere) {
 		_, err = fmt.Fprintln(p.out, "\nIt was answered elsewhere, or is not asked any more.")
 		return err
@@ -106,7 +115,8 @@ func (p *prompt) one(ctx context.Context, request permission.Pending, lines *buf
 	}
 	answer, ok := reply(line)
 	if !ok {
-		return nil // it is shown again
+		_, err := fmt.Fprintln(p.out, "Answer with y, a or n.")
+		return err // it is shown again
 	}
 	_, err = p.Reply(ctx, request.ID, answer)
 	switch {
@@ -120,21 +130,21 @@ func (p *prompt) one(ctx context.Context, request permission.Pending, lines *buf
 
 var errElsewhere = errors.New("the request is not pending any more")
 
-// readUnless reads a line, unless the request ends first: then the error is
-// errElsewhere.
-func (p *prompt) readUnless(ctx context.Context, id string, lines *bufio.Reader) (string, error) {
-	reading, read := context.WithCancel(ctx)
-	defer read()
+// askUnless shows a request and reads a line, unless the request ends first: then the
+// error is errElsewhere. The terminal may take as long as it likes to show it.
+func (p *prompt) askUnless(ctx context.Context, request permission.Pending, lines *bufio.Reader) (string, error) {
+	asking, asked := context.WithCancel(ctx)
+	defer asked()
 	var beside errgroup.Group
 	ended := false // written before beside is waited for
 	beside.Go(func() error {
-		if ended = p.endsBefore(reading, id); ended {
-			return p.in.SetReadDeadline(time.Now())
+		if ended = p.endsBefore(asking, request.ID); ended {
+			return p.in.SetDeadline(time.Now())
 		}
 		return nil
 	})
-	line, err := lines.ReadString('\n')
-	read()
+	line, err := p.ask(request, lines)
+	asked()
 	if waited := beside.Wait(); waited != nil {
 		return "", waited
 	}
@@ -150,12 +160,38 @@ func (p *prompt) readUnless(ctx context.Context, id string, lines *bufio.Reader)
 	return "", errElsewhere
 }
 
-// resume lets the terminal be read again, if that was ended.
+func (p *prompt) ask(request permission.Pending, lines *bufio.Reader) (string, error) {
+	if _, err := io.WriteString(p.out, question(request, p.width())); err != nil {
+		return "", err
+	}
+	return lines.ReadString('\n')
+}
+
+// width is how many columns the terminal has, or 0 if that is not known.
+func (p *prompt) width() int {
+	file, ok := p.in.(*os.File)
+	if !ok {
+		return 0
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	columns := 0
+	_ = raw.Control(func(fd uintptr) {
+		if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+			columns = int(size.Col)
+		}
+	})
+	return columns
+}
+
+// resume lets the terminal be used again, if that was ended.
 func (p *prompt) resume(ctx context.Context, ended bool) error {
 	if !ended {
 		return nil
 	}
-	err := p.in.SetReadDeadline(time.Time{})
+	err := p.in.SetDeadline(time.Time{})
 	if ctx.Err() != nil { // whose deadline may be the one that was just taken away
 		return context.Cause(ctx)
 	}
@@ -197,10 +233,11 @@ func reply(line string) (permission.Answer, bool) {
 }
 
 // question is the request, and what can be answered.
-func question(p permission.Pending) string {
+func question(p permission.Pending, width int) string {
 	r := shown.Of(p)
 	r.Resources = p.Request.Resources // all of them, where the answer may be yes
-	text := "\ntoolhost asks for approval:\n" + r.Text()
+	r.Cut = slices.DeleteFunc(r.Cut, func(field string) bool { return field == "resources" })
+	text := fmt.Sprintf("\ntoolhost asks for approval (%s, until %s):\n%s", r.ID, r.Expires.Local().Format(time.TimeOnly), r.Text(width))
 	if len(r.Save) > 0 {
 		return text + "[y]es once, [a]lways for exactly that, [n]o (n REASON tells the model why): "
 	}

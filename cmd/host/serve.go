@@ -38,7 +38,10 @@ What no rule decides is asked for at the agent, where it can ask its user, with 
 would happen and the exact pattern that "always" would save. The same question can be
 answered with toolhost approvals. Where the agent cannot ask, --approve says what
 becomes of the question: deny says no at once, and how to allow it; wait leaves it to
-toolhost approvals, for ten minutes.`,
+toolhost approvals, for as long as --approve-timeout says.
+
+Exit status: 0 when the input ended or a signal came, 2 usage or configuration, 4
+something broke.`,
 		Example: `  toolhost serve -C ~/project
   toolhost serve --print-config claude-code`,
 		Args:              cobra.NoArgs,
@@ -51,6 +54,7 @@ toolhost approvals, for ten minutes.`,
 		},
 	}
 	command.Flags().Var(&flags.fallback, "approve", "what becomes of a question that the agent cannot ask its user: deny or wait")
+	a.registerPatience(command)
 	command.Flags().StringVar(&flags.client, "print-config", "", "print what a client is configured with: "+strings.Join(clientNames(), ", "))
 	_ = command.RegisterFlagCompletionFunc("approve", cobra.FixedCompletions([]string{string(mcpserver.Deny), string(mcpserver.Wait)}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("print-config", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -94,7 +98,7 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
 			err = operational(closing)
 		}
 	}()
-	queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state)})
+	queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state), Timeout: a.patience})
 	by := mcpserver.NewApprover(life, queue, mcpserver.Fallback(flags.fallback), log)
 	return a.withHost(ctx, cfg, approver{Approver: by, queue: queue}, log, func(ctx context.Context, h *host.Host) error {
 		server, err := mcpserver.New(life, mcpserver.Options{Host: h, Approver: by, Version: versionText(), Log: log})

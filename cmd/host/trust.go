@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,18 +11,20 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/state"
 )
 
 func (a *app) trustCommand() *cobra.Command {
-	var list, revoke, show bool
+	var list, revoke, show, yes bool
 	command := &cobra.Command{
 		Use:   "trust [FILE]",
 		Short: "Let a project's configuration file take effect",
@@ -31,7 +34,7 @@ that would be used here. A file that changes must be trusted again; until then
 only its denies hold.
 
 What changed since the file was trusted is shown first, then what the file would
-do. --show shows the same and records nothing.
+do; on a terminal you are asked then. --show shows the same and records nothing.
 
 The program of a plugin that is not pinned may be rebuilt: that is noticed, and
 said, and it runs. Its digest is recorded too.
@@ -62,12 +65,13 @@ The record is in the user's own state, $XDG_STATE_HOME/toolhost or
 			if show {
 				return a.showTrust(candidate)
 			}
-			return a.trust(ctx, candidate)
+			return a.trust(ctx, candidate, yes)
 		},
 	}
 	command.Flags().BoolVar(&list, "list", false, "list the files that are trusted")
 	command.Flags().BoolVar(&revoke, "revoke", false, "trust the file no longer")
 	command.Flags().BoolVar(&show, "show", false, "show what changed and what the file would do, and record nothing")
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask, on a terminal, whether to trust it")
 	command.MarkFlagsMutuallyExclusive("list", "revoke", "show")
 	return command
 }
@@ -79,6 +83,12 @@ func (a *app) trustedDigest(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	return record.Digest, nil
+}
+
+// trustedContent is the content that the user trusted a project's file with, or nil.
+func (a *app) trustedContent(ctx context.Context, path string) ([]byte, error) {
+	content, _, err := a.state.TrustedContent(ctx, path)
+	return content, err
 }
 
 // fileToTrust is the file that the command names, or the one that would be used.
@@ -171,13 +181,20 @@ func readFile(path string) (string, error) {
 	return string(content), err
 }
 
-// trust says what the file would do, and records it.
-func (a *app) trust(ctx context.Context, c *candidate) error {
+// trust says what the file would do, and records it; on a terminal it asks first.
+func (a *app) trust(ctx context.Context, c *candidate, yes bool) error {
 	if !a.json {
 		if c.shown.Changed {
 			a.printChange(c)
 		}
 		a.printEffects(c.shown.Locations)
+	}
+	if file, ok := a.stdin.(*os.File); ok && !yes && !a.json && a.stdout.terminal && term.IsTerminal(int(file.Fd())) {
+		fmt.Fprintf(a.stdout, "trust %s? [y/N] ", cell(c.file.Path))
+		line, err := bufio.NewReader(file).ReadString('\n')
+		if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+			return errors.New("not trusted: nothing was recorded")
+		}
 	}
 	record := state.TrustRecord{Path: c.file.Path, Digest: c.file.Digest, By: userName(), At: time.Now(), Content: c.content}
 	if err := a.state.Trust(ctx, record); err != nil {

@@ -130,15 +130,19 @@ func approvesAll(saved []SavedPattern, r *Request) bool {
 	})
 }
 
-// maxSaved is how many patterns an approval may have.
-const maxSaved = 64
+// maxSaved is how many patterns an approval may have, and maxSavedBytes how long they
+// may be together: what is saved was shown, all of it (law 34).
+const (
+	maxSaved      = 64
+	maxSavedBytes = 16 << 10
+)
 
 // savable are those of the patterns that can be saved for the action: a pattern
 // that no resource can match, or that an approval would not heed, is not offered.
-// Of more than [maxSaved] none can: what is left out would be a matter of chance.
+// Of too many none can: what is left out would be a matter of chance.
 func savable(action string, patterns []string) []string {
 	actions, err := ParsePattern(action)
-	if err != nil || len(patterns) > maxSaved {
+	if err != nil || len(patterns) > maxSaved || len(strings.Join(patterns, "")) > maxSavedBytes {
 		return nil
 	}
 	var can []string

@@ -181,7 +181,7 @@ func (g *gate) ask(ctx context.Context, request Request) error {
 	g.asked(request)
 	reply, err := g.putToApprover(ctx, request)
 	if ctx.Err() != nil { // a yes that comes with the cancelling comes too late (case C16)
-		g.answered(request, Reply{Kind: tool.KindCancelled})
+		g.answered(request, Reply{Kind: tool.KindCancelled, Reason: reply.Reason, By: reply.By, Answer: reply.Answer})
 		return context.Cause(ctx)
 	}
 	switch {

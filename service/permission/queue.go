@@ -79,7 +79,7 @@ type asked struct {
 
 	expires time.Time
 	timer   *time.Timer
-	saving  bool // it was answered with always, which is being saved
+	saving  *Answer // it was answered with always, which is being saved; nil if not
 }
 
 // NewQueue makes a queue.
@@ -180,9 +180,20 @@ func (q *Queue) Ask(ctx context.Context, request Request) (Reply, error) {
 		q.withdraw(r)
 	}
 	if isOver(ctx) {
-		return Reply{Kind: tool.KindCancelled}, nil
+		return q.cancelled(r), nil
 	}
 	return reply, nil
+}
+
+// cancelled is the reply to a request whose call is over. If it is being approved for
+// good meanwhile, which stands, that is in the reply, for the record.
+func (q *Queue) cancelled(r *asked) Reply {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.saving == nil {
+		return Reply{Kind: tool.KindCancelled}
+	}
+	return Reply{Kind: tool.KindCancelled, Reason: "its call ended while it was approved for good", By: r.saving.By, Answer: Always}
 }
 
 func isOver(ctx context.Context) bool { return ctx.Err() != nil }
@@ -260,7 +271,7 @@ const idLength = 12
 func (q *Queue) expire(r *asked) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.requests[r.id] == r && !r.saving && !time.Now().Before(r.expires) {
+	if q.requests[r.id] == r && r.saving == nil && !time.Now().Before(r.expires) {
 		q.settle(r, Reply{Kind: tool.KindTimedOut})
 	}
 }

@@ -42,8 +42,9 @@ const MaxFeedback = 4096
 var (
 	// ErrNotSavable says that a request cannot be answered with Always.
 	ErrNotSavable = errors.New("the request has no pattern that could be saved: approve it once, or reject it")
-	// ErrSaving says that a request was answered with Always, and is about to be settled.
-	ErrSaving = errors.New("the request was answered with always, which is being saved: wait, or reject it")
+	// ErrSaving says that a request was answered with Always, which is being saved: no
+	// other answer counts meanwhile.
+	ErrSaving = errors.New("the request was answered with always, which is being saved: wait a moment")
 )
 
 func (a *Answer) check() error {
@@ -85,10 +86,10 @@ func (q *Queue) Reply(ctx context.Context, id string, answer Answer) (released [
 	switch {
 	case err != nil:
 		return nil, err
+	case r.saving != nil:
+		return nil, ErrSaving // what is saved stands: it can be revoked, and not be answered with no
 	case answer.Kind == Reject:
 		q.settle(r, Reply{Kind: tool.KindDeclined, Reason: answer.Feedback, By: answer.By, Answer: Reject})
-	case r.saving:
-		return nil, ErrSaving
 	default:
 		q.settle(r, Reply{Granted: true, Reason: answer.Feedback, By: answer.By, Answer: answer.Kind})
 	}
@@ -103,7 +104,7 @@ func (q *Queue) RejectSession(session, feedback, by string) int {
 	defer q.mu.Unlock()
 	rejected := 0
 	for _, r := range q.requests {
-		if r.request.Caller.Identity.Session == session && r.over() == nil {
+		if r.request.Caller.Identity.Session == session && r.over() == nil && r.saving == nil {
 			q.settle(r, Reply{Kind: tool.KindDeclined, Reason: feedback, By: by, Answer: Reject})
 			rejected++
 		}
@@ -122,7 +123,7 @@ func (q *Queue) shown(id string) (*asked, error) {
 }
 
 func (q *Queue) always(ctx context.Context, id string, answer Answer) (released []string, err error) {
-	r, err := q.beginSaving(id)
+	r, err := q.beginSaving(id, answer)
 	if err != nil {
 		return nil, err
 	}
@@ -164,26 +165,26 @@ func cut(text string) string {
 
 // beginSaving marks the request, so that nothing but a rejection or the end of its
 // call answers it while it is being saved.
-func (q *Queue) beginSaving(id string) (*asked, error) {
+func (q *Queue) beginSaving(id string, answer Answer) (*asked, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r, err := q.shown(id)
 	switch {
 	case err != nil:
 		return nil, err
-	case r.saving:
+	case r.saving != nil:
 		return nil, ErrSaving
 	case len(r.request.Save) == 0:
 		return nil, ErrNotSavable
 	}
-	r.saving = true
+	r.saving = &answer
 	return r, nil
 }
 
 // notSaved lets the request wait on, if its time is not up.
 func (q *Queue) notSaved(r *asked) {
 	q.mu.Lock()
-	r.saving = false
+	r.saving = nil
 	q.mu.Unlock()
 	q.expire(r)
 }
@@ -205,7 +206,7 @@ func (q *Queue) release(r *asked, answer Answer, saved []SavedPattern) (released
 	}
 	slices.SortFunc(pending, inOrder)
 	for _, other := range pending {
-		if other.key == r.key && !other.saving && other.over() == nil &&
+		if other.key == r.key && other.saving == nil && other.over() == nil &&
 			approvesAll(saved, &other.request) {
 			q.settle(other, Reply{Granted: true, Reason: "by what was approved for request " + r.id, By: answer.By})
 			released = append(released, other.id)

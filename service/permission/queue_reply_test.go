@@ -235,8 +235,8 @@ func TestCaseC16AYesAfterTheCancelComesTooLate(t *testing.T) {
 }
 
 // TestLaw35NotSaved: never "always" without a record. What was not saved still
-// waits, and times out if its time went by meanwhile; while it is being saved a no
-// holds and a second yes waits. Seen to fail with the request settled before the
+// waits, and times out if its time went by meanwhile; while it is being saved any
+// other answer waits, since what is saved stands. Seen to fail with the request settled before the
 // saving, and with a timer that fires during it.
 func TestLaw35NotSaved(t *testing.T) {
 	full := errors.New("disk is full")
@@ -264,9 +264,9 @@ func TestLaw35NotSaved(t *testing.T) {
 			meanwhile: func(*testing.T, *Queue, string) { time.Sleep(DefaultTimeout + 1) },
 			err:       full, want: map[string]Reply{"1": {Kind: tool.KindTimedOut}},
 		},
-		"another yes": {
+		"another answer": {
 			meanwhile: func(t *testing.T, q *Queue, id string) {
-				for _, kind := range []AnswerKind{Once, Always} {
+				for _, kind := range []AnswerKind{Once, Always, Reject} {
 					if _, err := q.Reply(t.Context(), id, Answer{Kind: kind}); !errors.Is(err, ErrSaving) {
 						t.Errorf("%s: got %v, want ErrSaving", kind, err)
 					}
@@ -274,9 +274,13 @@ func TestLaw35NotSaved(t *testing.T) {
 			},
 			err: full, shown: []string{"1"},
 		},
-		"a no": {
-			meanwhile: func(t *testing.T, q *Queue, id string) { reply(t, q, id, Answer{Kind: Reject}) },
-			err:       full, want: map[string]Reply{"1": declined},
+		"a no to the session": {
+			meanwhile: func(t *testing.T, q *Queue, _ string) {
+				if n := q.RejectSession("s", "", ""); n != 0 {
+					t.Errorf("rejected %d", n)
+				}
+			},
+			want: map[string]Reply{"1": yes},
 		},
 	}
 	for name, test := range tests {

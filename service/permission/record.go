@@ -2,7 +2,7 @@ package permission
 
 // A Recorder is told what an engine asks and refuses, as it happens, by the
 // goroutine of the call. It must not block, must keep no part of what it is given
-// that is not its own, and must be safe for concurrent use. What is allowed by a rule,
+// that is not its own, and must be safe for concurrent use. One that panics misses what it was told. What is allowed by a rule,
 // or was answered in the same call already, is not told.
 type Recorder interface {
 	// Asked is told before the approver is asked.
@@ -27,29 +27,31 @@ func (e *Engine) WithRecorder(recorder Recorder) *Engine {
 
 // asked tells of a request before it is put to the approver.
 func (g *gate) asked(request Request) {
-	if r := g.engine.recorder; r != nil && !g.caller.Preparing {
-		r.Asked(request)
-	}
+	g.tell(!g.caller.Preparing, func(r Recorder) { r.Asked(request) })
 }
 
 // answered tells how it ended.
 func (g *gate) answered(request Request, reply Reply) {
-	if r := g.engine.recorder; r != nil && !g.caller.Preparing {
-		r.Answered(request, reply)
-	}
+	g.tell(!g.caller.Preparing, func(r Recorder) { r.Answered(request, reply) })
 }
 
 // approved tells that a resource is approved by what is saved.
 func (g *gate) approved(action, resource string, by SavedPattern) {
-	if r := g.engine.recorder; r != nil && !g.caller.Preparing {
-		r.Approved(g.caller, action, resource, by)
-	}
+	g.tell(!g.caller.Preparing, func(r Recorder) { r.Approved(g.caller, action, resource, by) })
 }
 
 // denied tells that a resource is denied, also to a call that is being prepared, which
 // ends by it.
 func (g *gate) denied(action, resource string, v Verdict) {
-	if r := g.engine.recorder; r != nil {
-		r.Denied(g.caller, action, resource, v)
+	g.tell(true, func(r Recorder) { r.Denied(g.caller, action, resource, v) })
+}
+
+// tell tells the recorder, if there is one and the gate tells at all. One that panics
+// misses what it was told, which is no call's trouble.
+func (g *gate) tell(tells bool, what func(Recorder)) {
+	if g.engine.recorder == nil || !tells {
+		return
 	}
+	defer func() { _ = recover() }()
+	what(g.engine.recorder)
 }

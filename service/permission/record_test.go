@@ -170,3 +170,69 @@ func TestLaw34CommandLineInItsDirectory(t *testing.T) {
 		t.Error("what was approved in the root holds elsewhere, or not in the root")
 	}
 }
+
+// What was being approved for good when its call ended is told as what it is, since it
+// stands (law 34).
+//
+// Seen to fail: with the end of the call told alone.
+func TestRecorderIsToldWhatStands(t *testing.T) {
+	store := &blocking{save: make(chan error)}
+	queue := NewQueue(QueueOptions{Approvals: store})
+	recorder := new(told)
+	engine := New(&Policy{}, queue).WithApprovals(store).WithRecorder(recorder)
+	ctx, cancel := context.WithCancel(t.Context())
+	changes, stop := queue.Watch()
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- engine.Gate(Caller{Plugin: "weather", Root: "/r", Digest: "d"}).Assert(ctx, tool.PermissionRequest{
+			Action: "weather/forecast", Resources: []string{"a"}, Save: []string{"a"},
+		})
+	}()
+	<-changes
+	saved := make(chan error, 1)
+	go func() {
+		_, err := queue.Reply(t.Context(), queue.Pending()[0].ID, Answer{Kind: Always, By: "bob"})
+		saved <- err
+	}()
+	for beginning := true; beginning; { // until it is being saved
+		queue.mu.Lock()
+		for _, r := range queue.requests {
+			beginning = r.saving == nil
+		}
+		queue.mu.Unlock()
+	}
+	cancel()
+	<-ended
+	store.save <- nil
+	if err := <-saved; err == nil {
+		t.Error("the request was not told to be over")
+	}
+	if got, want := strings.Join(recorder.lines, "|"), `asked weather/forecast ["a"]|answered weather/forecast false cancelled always by bob`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// A recorder that panics is no call's trouble, as the registry's.
+//
+// Seen to fail: with the recorder called as it is.
+func TestRecorderThatPanics(t *testing.T) {
+	engine := New(&Policy{}, replies{reply: Reply{Granted: true}}).WithRecorder(panics{})
+	if err := engine.Gate(Caller{Plugin: "weather"}).Permit(t.Context(), "weather/forecast", "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+type panics struct{ Recorder }
+
+// TestLaw34SavedIsWhatCanBeShown: more patterns than can be shown are not offered to be
+// saved, nor saved. Seen to fail without the bound on their length.
+func TestLaw34SavedIsWhatCanBeShown(t *testing.T) {
+	long := strings.Repeat("x", 4000)
+	for patterns, want := range map[int]int{1: 1, 4: 4, 5: 0, 64: 0} {
+		all := slices.Repeat([]string{long}, patterns)
+		if got := len(savable("weather/forecast", all)); got != want {
+			t.Errorf("of %d patterns %d can be saved, want %d", patterns, got, want)
+		}
+	}
+}

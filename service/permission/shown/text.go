@@ -9,30 +9,32 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 )
 
 // Text is all that a person must see of the request, and what "always" would save, a
-// line each. What a plugin wrote stands under a label that says so; nothing of it can
-// move the cursor, begin a line, or look like what it is not.
-func (p *Request) Text() string {
+// line each, which is wrapped to a width in columns, unless that is 0. What a plugin wrote
+// stands under a label that says so; nothing of it can move the cursor, begin a line, or
+// look like what it is not.
+func (p *Request) Text(width int) string {
 	var text strings.Builder
 	line := func(name string, values ...string) {
 		for _, value := range values {
-			fmt.Fprintf(&text, "  %-8s %s\n", name, value)
+			fmt.Fprintf(&text, "  %-8s %s\n", name, wrap(value, width-indent))
 			name = ""
 		}
 	}
 	line("tool", Exact(p.Tool))
 	line("project", Exact(p.Root))
-	line("agent", Exact(p.Agent)+", session "+Exact(p.Session))
+	line("agent", Exact(p.Agent))
+	line("session", Exact(p.Session))
 	line("action", Exact(p.Action))
 	line("on", Exactly(p.Resources)...)
 	if len(p.Input) > 0 {
-		input := words(compact(p.Input))
+		line("input", visible(compact(p.Input)))
 		if p.InputCut {
-			input += " (cut)"
+			line("", "(and more, which is too long to be shown)")
 		}
-		line("input", input)
 	}
 	effects := strings.Join(p.Effects, ",")
 	if effects == "" {
@@ -57,7 +59,12 @@ func (p *Request) Text() string {
 	} else if p.Behind > 1 {
 		line("waiting", strconv.Itoa(p.Behind)+" identical requests more")
 	}
-	line("always", Exactly(p.Save)...)
+	for i, pattern := range Exactly(p.Save) {
+		if pattern == "*" {
+			pattern += "  (that is whatever it is asked about)"
+		}
+		line([]string{"always", ""}[min(i, 1)], pattern)
+	}
 	return text.String()
 }
 
@@ -82,19 +89,84 @@ func Exactly(texts []string) []string {
 // Exact is a text in which nothing is hidden: as it is, or quoted, when it has what
 // cannot be seen or could be taken for something else, such as the end of a line.
 func Exact(text string) string {
-	if text == "" || strings.TrimSpace(text) != text || strings.Contains(text, "  ") || strings.HasPrefix(text, `"`) ||
-		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
+	switch {
+	case strings.ContainsFunc(text, unseen):
+		return strconv.QuoteToASCII(text)
+	case text == "" || strings.TrimSpace(text) != text || strings.Contains(text, "  ") || strings.HasPrefix(text, `"`) ||
+		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
 		return strconv.Quote(text)
+	default:
+		return text
 	}
-	return text
 }
 
-// words is text on one line, without control characters.
-func words(text string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return unicode.ReplacementChar
+// unseen reports letters that are shown as nothing, or on top of others.
+func unseen(r rune) bool {
+	switch r {
+	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800':
+		return true
+	default:
+		return unicode.In(r, unicode.Mn, unicode.Me)
+	}
+}
+
+// visible is text on one line in which whatever could not be seen is escaped, as JSON
+// does it.
+func visible(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r == ' ' || unicode.IsPrint(r) && !unseen(r) {
+			out.WriteRune(r)
+			continue
 		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
+}
+
+// words is text on one line, without what could not be seen. Of the marks on a letter a
+// few are left, which languages need.
+func words(text string) string {
+	marks := 0
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me):
+			if marks++; marks > 2 {
+				return -1
+			}
+			return r
+		case r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || unseen(r):
+			r = unicode.ReplacementChar
+		}
+		marks = 0
 		return r
 	}, text)), " ")
+}
+
+// indent is how many columns stand before what is on a line.
+const indent = 11
+
+// wrap breaks a text into lines of so many columns, if that is enough for any, each but
+// the first indented, so that none of them begins where a label does.
+func wrap(text string, columns int) string {
+	if columns < 20 {
+		return text
+	}
+	var out strings.Builder
+	at := 0
+	for _, r := range text {
+		wide := 1
+		if r > unicode.MaxASCII { // it may be
+			wide = 2
+		}
+		if at+wide > columns {
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			at = 0
+		}
+		out.WriteRune(r)
+		at += wide
+	}
+	return out.String()
 }
