@@ -19,68 +19,51 @@ type secretPattern struct {
 	hints []string
 }
 
-// secretPatterns are what looks like a secret in any text. Each ends at the end of
-// the text too, which may have been cut.
+// secretPatterns are what looks like a secret in any text, beside the values of secret
+// names. Each ends at the end of the text too, which may have been cut.
 func secretPatterns() []secretPattern {
-	const value = `("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'&;,|<>]+)`
-	const name = `(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)`
-	names := []string{"passw", "passphrase", "secret", "token", "key", "credential"}
 	return []secretPattern{
-		{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`), []string{"private key"}},
-		// Headers.
-		{regexp.MustCompile(`(?i)(?:authorization|cookie)["']?\s*[=:]\s*["']?([^"'\r\n]+)`), []string{"authorization", "cookie"}},
 		{regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{6,})`), []string{"bearer", "basic"}},
-		// An assignment, or JSON within a text; and an option of a command.
-		{regexp.MustCompile(`(?i)` + name + `\\*["']?\s*[=:]\s*\\*` + value), names},
-		{regexp.MustCompile(`(?i)(?:^|\s)--?[a-z0-9-]*` + name + `\s+` + value), names},
-		// The user of an address.
-		{regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@?#]*:([^\s/@?#]+)@`), []string{"://"}},
+		{regexp.MustCompile(`(?i)\bidentified\s+by\s+('[^']*'?|"[^"]*"?)`), []string{"identified"}},
 		// What services give out.
-		{regexp.MustCompile(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|sk-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`),
-			[]string{"gh", "sk-", "xox", "akia", "eyj"}},
+		{regexp.MustCompile(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{10,}|sk-[\w-]{20,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|hf_\w{20,}|` +
+			`xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`),
+			[]string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "_pat_", "glpat-", "sk-", "k_live_", "k_test_", "npm_", "hf_", "xox", "akia", "asia", "aiza", "eyj"}},
 	}
 }
 
-// secretKey says whether the value of such a key is secret: whole for each kind of
-// value, or only if it is not a number, as "max_tokens" has.
-func secretKey(key string) (secret, evenNumbers bool) {
-	key = strings.Map(func(r rune) rune {
-		if strings.ContainsRune("_-. ", r) {
-			return -1
-		}
-		return r
-	}, strings.ToLower(key))
-	for _, word := range []string{
-		"password", "passwd", "passphrase", "secret", "apikey", "accesskey", "privatekey", "credential", "authorization", "cookie",
-	} {
-		if strings.Contains(key, word) {
-			return true, true
-		}
+// privateKey goes first: it is more than a line.
+func privateKey() secretPattern {
+	return secretPattern{
+		regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`),
+		[]string{"private key"},
 	}
-	return strings.HasSuffix(key, "token") || strings.HasSuffix(key, "tokens"), strings.HasSuffix(key, "token")
 }
 
 // A redactor replaces what is secret.
-type redactor struct{ patterns []secretPattern }
+type redactor struct {
+	key      secretPattern
+	patterns []secretPattern
+}
 
 func newRedactor(further []*regexp.Regexp) redactor {
 	patterns := secretPatterns()
 	for _, pattern := range further {
 		patterns = append(patterns, secretPattern{Regexp: pattern})
 	}
-	return redactor{patterns}
+	return redactor{privateKey(), patterns}
 }
 
 // entry is e without what is secret. It changes nothing that e refers to.
 func (r redactor) entry(e AuditEntry) AuditEntry {
 	e.Resources, e.Patterns = r.texts(e.Resources), r.texts(e.Patterns)
-	e.Reason = r.text(within(e.Reason))
+	e.Reason = r.text(within(e.Reason), 0)
 	e.Extra = maps.Clone(e.Extra)
 	for key, value := range e.Extra {
 		if secret, _ := secretKey(key); secret {
 			e.Extra[key] = Redacted
 		} else {
-			e.Extra[key] = r.text(within(value))
+			e.Extra[key] = r.text(within(value), 0)
 		}
 	}
 	if len(e.Input) > 0 {
@@ -89,7 +72,7 @@ func (r redactor) entry(e AuditEntry) AuditEntry {
 		if whole && json.Valid(input) {
 			e.Input = input
 		} else {
-			text := string(input)
+			text := r.text(string(input), 0) // what is no JSON has its quotes anywhere
 			if !whole {
 				text += cutMark
 			}
@@ -110,14 +93,21 @@ func within(text string) string { return cutTo(text, redactWindow) }
 func (r redactor) texts(texts []string) []string {
 	clean := make([]string, len(texts))
 	for i, text := range texts {
-		clean[i] = r.text(within(text))
+		clean[i] = r.text(within(text), 0)
 	}
 	return clean
 }
 
-// text replaces what the patterns match.
-func (r redactor) text(text string) string {
+// text replaces what is secret in a text that is for such programs.
+func (r redactor) text(text string, known programs) string {
 	lower := strings.ToLower(text)
+	if containsAny(lower, r.key.hints) {
+		text = redactPattern(text, r.key.Regexp)
+	}
+	if strings.Contains(text, "://") {
+		text = redactAddresses(text)
+	}
+	text = redactNames(text, known)
 	for _, pattern := range r.patterns {
 		if pattern.hints == nil || containsAny(lower, pattern.hints) {
 			text = redactPattern(text, pattern.Regexp)
@@ -157,10 +147,11 @@ func redactPattern(text string, pattern *regexp.Regexp) string {
 }
 
 // json replaces what is secret in a text that is JSON, or would be if it were whole:
-// the values of secret keys, and what the patterns match in each string.
+// the values of secret keys and options, and what is secret in each string.
 func (r redactor) json(text []byte) []byte {
 	var out bytes.Buffer
 	out.Grow(len(text))
+	var list arguments
 	for i := 0; i < len(text); {
 		if text[i] != '"' {
 			next := bytes.IndexByte(text[i:], '"')
@@ -168,37 +159,86 @@ func (r redactor) json(text []byte) []byte {
 				next = len(text) - i
 			}
 			part := text[i : i+next]
+			list.between(part)
 			if len(bytes.Trim(part, "{}[]:, \t\r\n")) > 0 { // a number may be secret, and what is no JSON
-				part = []byte(r.text(string(part)))
+				part = []byte(r.text(string(part), list.known))
 			}
 			out.Write(part)
 			i += next
 			continue
 		}
 		end := stringEnd(text, i)
-		out.Write(r.jsonString(text[i:end]))
+		decoded := decodeString(text[i:end])
 		value, isKey := valueAfter(text, end)
 		if !isKey {
+			if clean := list.next(decoded); clean != decoded {
+				out.Write(quoteJSON(clean))
+			} else {
+				out.Write(r.jsonString(text[i:end], decoded, list.known))
+			}
 			i = end
 			continue
 		}
-		secret, evenNumbers := secretKey(decodeString(text[i:end]))
-		after := valueEnd(text, value)
-		if !secret || !evenNumbers && !isQuotedOrNested(text, value) || bytes.Equal(text[value:after], []byte("null")) {
-			i = end
+		list.previous = ""
+		out.Write(r.jsonString(text[i:end], decoded, list.known))
+		i = end
+		isSecret, evenNumbers := secretKey(decoded)
+		if !isSecret || !evenNumbers && !isQuotedOrNested(text, value) || bytes.HasPrefix(text[value:], []byte("null")) {
 			continue
 		}
+		// Only now: to look for the end of each nested value would be quadratic.
 		out.Write(text[end:value])
 		out.WriteString(`"` + Redacted + `"`)
-		i = after
+		i = valueEnd(text, value)
 	}
 	return out.Bytes()
 }
 
-// jsonString is a string of JSON, with its quotes, without what the patterns match.
-func (r redactor) jsonString(quoted []byte) []byte {
-	text := decodeString(quoted)
-	if clean := r.text(text); clean != text {
+// arguments are the strings of lists: of a command with its options, or of a header.
+type arguments struct {
+	previous string // empty if it is of no interest
+	first    bool   // it is the first of its list
+	opened   bool   // the next one is
+	known    programs
+}
+
+// between looks at what stands between two strings.
+func (a *arguments) between(part []byte) {
+	part = bytes.TrimSpace(part)
+	if string(part) != "," {
+		a.previous = ""
+	}
+	a.opened = bytes.HasSuffix(part, []byte("["))
+}
+
+// next is the text of the next one without what is secret because of the previous one.
+func (a *arguments) next(text string) string {
+	previous, first := a.previous, a.first
+	a.previous, a.first, a.opened = text, a.opened, false
+	a.known |= programOf(text)
+	if previous == "" || text == "" {
+		return text
+	}
+	if header := strings.ToLower(previous); first && header[0] != '-' && (gradeOf(header) == gradeAlways && strings.Contains(header, "-") || header == "authorization" || header == "cookie") {
+		return Redacted
+	}
+	if previous[0] != '-' || strings.ContainsAny(previous, " =") || text[0] == '-' {
+		return text
+	}
+	// As if it were one word of a line.
+	line := previous + " " + string(quoteJSON(text))
+	if clean := redactNames(line, a.known); clean != line && strings.HasPrefix(clean, previous+" ") {
+		if user, _, ok := strings.Cut(text, ":"); ok && strings.Contains(clean, `:`+Redacted) {
+			return user + ":" + Redacted
+		}
+		return Redacted
+	}
+	return text
+}
+
+// jsonString is a string of JSON, with its quotes, without what is secret in it.
+func (r redactor) jsonString(quoted []byte, text string, known programs) []byte {
+	if clean := r.text(text, known); clean != text {
 		return quoteJSON(clean)
 	}
 	return quoted
@@ -207,6 +247,9 @@ func (r redactor) jsonString(quoted []byte) []byte {
 // decodeString is the text of a string of JSON, which may have been cut or be wrong:
 // then it is as near to it as can be.
 func decodeString(quoted []byte) string {
+	if last := len(quoted) - 1; last > 0 && quoted[last] == '"' && bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1:last])
+	}
 	var text string
 	if json.Unmarshal(quoted, &text) == nil {
 		return text
@@ -277,4 +320,62 @@ func valueEnd(text []byte, i int) int {
 		}
 	}
 	return len(text)
+}
+
+// redactAddresses replaces the passwords of addresses, and users that are none.
+func redactAddresses(text string) string {
+	var b strings.Builder
+	done := 0
+	for {
+		n := strings.Index(text[done:], "://")
+		if n < 0 {
+			break
+		}
+		scheme, from := done, done+n+3
+		for i := from - 4; i >= scheme && isNameByte(text[i]); i-- {
+			n = i - done
+		}
+		end := from
+		for end < len(text) && strings.IndexByte(" \t\r\n\"'`<>\\", text[end]) < 0 && !strings.HasPrefix(text[end:], "://") {
+			end++
+		}
+		b.WriteString(text[done:from])
+		b.WriteString(redactUser(text[done+n:from-3], text[from:end]))
+		done = end
+	}
+	if done == 0 {
+		return text
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// addressHost is the beginning of an address behind its user.
+var addressHost = regexp.MustCompile(`^(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|localhost|\[[0-9a-fA-F:]+\])(?::[0-9]+)?(?:[/?#]|$)`)
+
+// redactUser replaces the password in what follows the scheme of an address; it may
+// have signs that should have been escaped.
+func redactUser(scheme, rest string) string {
+	authority := rest[:len(rest)-len(strings.TrimLeftFunc(rest, func(r rune) bool { return !strings.ContainsRune("/?#", r) }))]
+	at := strings.LastIndexByte(authority, '@')
+	user, _, has := strings.Cut(authority, ":")
+	if last := strings.LastIndexByte(rest, '@'); has && last > at {
+		port := strings.Trim(authority[len(user)+1:], "0123456789") == ""
+		if at < 0 && !port && authority[0] != '[' || at > len(user) && !addressHost.MatchString(rest[at+1:]) {
+			at = last
+		}
+	}
+	if at < 0 {
+		return rest
+	}
+	user, password, has := strings.Cut(rest[:at], ":")
+	switch {
+	case has && (password == "" || password == "x-oauth-basic") && user != "":
+		return Redacted + rest[len(user):]
+	case has && password != "":
+		return user + ":" + Redacted + rest[at:]
+	case !has && strings.HasPrefix(strings.ToLower(scheme), "http") && strings.ContainsAny(user, "0123456789_") && len(user) >= 8:
+		return Redacted + rest[at:]
+	}
+	return rest
 }
