@@ -25,6 +25,8 @@ func (f *face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	if !ok { // only the middleware calls this
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call has no tool"}
 	}
+	ctx, stop := f.posts.until(ctx, req.Extra)
+	defer stop()
 	if sessionless(req) {
 		return f.callSessionless(ctx, req, name)
 	}

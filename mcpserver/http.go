@@ -241,6 +241,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	defer f.posts.tie(r)()
 	if said.sessionless() {
 		d.serveSessionless(w, r, &visit{door: d, face: f, guest: g}, said)
 		return

@@ -55,6 +55,7 @@ type served struct {
 type setup struct {
 	suspension, timeout time.Duration   // of suspended calls, and of questions
 	plugins             []config.Plugin // beside filesystem
+	allow               bool            // whatever the tools of the program do
 }
 
 // serve opens a host with the built-in filesystem plugin and the tools of the program,
@@ -68,8 +69,14 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 	s := &served{root: t.TempDir(), life: scope.New(context.Background(), "test"), store: state.New(state.Options{Dir: t.TempDir()})}
 	s.queue = permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(s.store), Timeout: want.timeout})
 	approver := NewApprover(s.life, s.queue, fallback, nil)
+	policy := &permission.Policy{Defaults: permission.Defaults()}
+	if want.allow {
+		policy.Lists = []permission.List{{Rules: []permission.Rule{{
+			Action: pattern(t, "program/*"), Resource: pattern(t, "*"), Effect: permission.Allow, Source: "test",
+		}}}}
+	}
 	cfg := &config.Config{Locations: []config.Location{{
-		Name: "a", Root: s.root, Policy: &permission.Policy{Defaults: permission.Defaults()}, Instructions: []string{"AGENTS.md"},
+		Name: "a", Root: s.root, Policy: policy, Instructions: []string{"AGENTS.md"},
 		Plugins: append([]config.Plugin{{Name: "filesystem", Builtin: "filesystem"}}, want.plugins...),
 	}, {
 		Name: "b", Root: t.TempDir(), Policy: &permission.Policy{Defaults: permission.Defaults()},
@@ -101,6 +108,17 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 	})
 	return s
 }
+
+func pattern(t testing.TB, text string) permission.Pattern {
+	t.Helper()
+	p, err := permission.ParsePattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func allowed(w *setup) { w.allow = true }
 
 // location is an active Location.
 func (s *served) location(t testing.TB, name string) *location.Location {

@@ -84,6 +84,7 @@ type face struct {
 
 	captures captures
 	mirror   mirror
+	posts    posts
 	running  atomic.Int64 // how many requests are being answered
 }
 

@@ -6,8 +6,6 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
@@ -16,7 +14,7 @@ const (
 	// lastWords is how long calls may go on after the end of the input, so that what was
 	// asked before is answered; quietAfter is how long none must run to be sure that
 	// none comes.
-	lastWords   = 2 * time.Second
+	lastWords  = 2 * time.Second
 	quietAfter = 100 * time.Millisecond
 )
 
@@ -30,7 +28,7 @@ func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, 
 	if err != nil {
 		return err
 	}
-	err = f.sdk.Run(ctx, &mcp.IOTransport{Reader: &lingering{ReadCloser: in, ctx: ctx, running: &f.running}, Writer: out, MaxLineLength: maxMessage})
+	err = f.sdk.Run(ctx, strict{in: &lingering{ReadCloser: in, ctx: ctx, running: &f.running}, out: out})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
 	}
