@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"log/slog"
 	"sort"
 	"strings"
 	"sync"
@@ -171,7 +172,7 @@ func (f *face) mirrorTools() {
 	for _, d := range f.location.Capture().Definitions() {
 		now[d.Name] = d
 		if known, ok := f.mirror.known[d.Name]; !ok || !sameDefinition(known, d) {
-			f.sdk.AddTool(definition(d), f.call)
+			f.addTool(definition(d))
 		}
 	}
 	var gone []string
@@ -184,6 +185,31 @@ func (f *face) mirrorTools() {
 		f.sdk.RemoveTools(gone...)
 	}
 	f.mirror.known = now
+}
+
+// addTool tells the SDK of a tool. It panics at what it refuses, of which a plugin's
+// schema may have some: then it is told of one without a schema, and checks no headers.
+func (f *face) addTool(t *mcp.Tool) {
+	defer func() {
+		if refused := recover(); refused != nil {
+			f.log.Warn("the input schema of a tool is not for headers", slog.String("tool", t.Name), slog.Any("error", refused))
+			f.sdk.AddTool(&mcp.Tool{Name: t.Name, InputSchema: anyObject}, f.call)
+		}
+	}()
+	f.sdk.AddTool(t, f.call)
+}
+
+// initializedFirst sends no change of a list to a client that has not initialized, or has
+// not asked for it in the era without sessions (case E06).
+func initializedFirst(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		params, changed := req.GetParams().(*mcp.ToolListChangedParams)
+		session, ok := req.GetSession().(*mcp.ServerSession)
+		if changed && ok && session.InitializeParams() == nil && params.Meta[mcp.MetaKeySubscriptionID] == nil {
+			return nil, nil
+		}
+		return next(ctx, method, req)
+	}
 }
 
 func sameDefinition(a, b tool.Definition) bool {

@@ -104,6 +104,7 @@ func (s *Server) newFace(l *location.Location) *face {
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
 	f.sdk.AddTool(&mcp.Tool{Name: callName, InputSchema: anyObject}, f.call)
+	f.sdk.AddSendingMiddleware(initializedFirst)
 	f.sdk.AddReceivingMiddleware(negotiated, visits, f.middleware)
 	f.addResources()
 	f.mirrorTools()
