@@ -67,6 +67,7 @@ const (
 
 // asking is how the client of a call is asked.
 type asking struct {
+	gone   context.Context // ends when the client does not wait any more
 	how    how
 	by     string                                                                         // who answers, for the record
 	elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) // for askNow
@@ -194,6 +195,23 @@ func (a *Approver) Ask(ctx context.Context, request permission.Request) (permiss
 	if (c == nil || c.asking.how == askNot) && a.fallback != Wait {
 		return permission.Reply{Kind: tool.KindNobodyToAsk, Reason: nobodyToAsk}, nil
 	}
+	if c == nil || c.asking.how == askLater {
+		return a.wait(ctx, c, request)
+	}
+	// The protocol lets a call go on without its client, but nothing is begun for one that
+	// is gone (case C16).
+	here, over := context.WithCancel(ctx)
+	defer over()
+	defer context.AfterFunc(c.asking.gone, over)()
+	reply, err := a.wait(here, c, request)
+	if err == nil && !reply.Granted && here.Err() != nil && ctx.Err() == nil {
+		return permission.Reply{Kind: tool.KindCancelled, Reason: "the client closed its request"}, nil
+	}
+	return reply, err
+}
+
+// wait waits for an answer, from the client if it is asked now, or from the queue.
+func (a *Approver) wait(ctx context.Context, c *conversation, request permission.Request) (permission.Reply, error) {
 	if c == nil || c.asking.how == askNot {
 		return a.queue.Ask(ctx, request)
 	}
@@ -362,15 +380,16 @@ func canElicit(c *mcp.ClientCapabilities) bool {
 }
 
 // asks is how the client of a call is asked, later or now.
-func asks(req *mcp.CallToolRequest, how how) asking {
+func (f *face) asks(req *mcp.CallToolRequest, how how) asking {
+	gone := f.posts.of(req.Extra)
 	if !canElicit(req.ClientCapabilities()) {
-		return asking{how: askNot}
+		return asking{how: askNot, gone: gone}
 	}
 	by := principal(req.Extra)
 	if info := req.ClientInfo(); info != nil && info.Name != "" {
 		by += " at " + info.Name
 	}
-	return asking{how: how, by: cut(by, tool.MaxID), elicit: req.Session.Elicit}
+	return asking{how: how, gone: gone, by: cut(by, tool.MaxID), elicit: req.Session.Elicit}
 }
 
 // waiting are the requests of the call that are not answered yet, sorted.

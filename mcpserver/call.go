@@ -25,8 +25,6 @@ func (f *face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	if !ok { // only the middleware calls this
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call has no tool"}
 	}
-	ctx, stop := f.posts.until(ctx, req.Extra)
-	defer stop()
 	if sessionless(req) {
 		return f.callSessionless(ctx, req, name)
 	}
@@ -35,7 +33,7 @@ func (f *face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	capture := f.captures.forCall(req.Session, f.location.Capture())
-	ctx, conversation := f.server.options.Approver.begin(ctx, identity, asks(req, askNow))
+	ctx, conversation := f.server.options.Approver.begin(ctx, identity, f.asks(req, askNow))
 	defer conversation.end()
 	conversation.tell(f.progress(ctx, req, name))
 	settlement, err := capture.Call(ctx, request(req, identity, name, conversation))
@@ -80,7 +78,7 @@ func (f *face) callSessionless(ctx context.Context, req *mcp.CallToolRequest, na
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	capture := f.location.Capture()
-	ctx, conversation := f.server.options.Approver.begin(ctx, identity, asks(req, askLater))
+	ctx, conversation := f.server.options.Approver.begin(ctx, identity, f.asks(req, askLater))
 	conversation.tell(f.progress(ctx, req, name))
 	call := request(req, identity, name, conversation)
 	if conversation.asking.how == askLater {

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"net/http"
 	"sync"
 
@@ -13,9 +12,6 @@ import (
 // headerPost names the HTTP request of a call to what runs the call, which the SDK does
 // in the context of its session. What a client sends in it is replaced.
 const headerPost = "Toolhost-Request"
-
-// errGone is why a call ends whose client is gone.
-var errGone = errors.New("the client closed its request")
 
 // posts are the HTTP requests that are being answered. The zero value is empty and ready.
 type posts struct {
@@ -40,29 +36,21 @@ func (p *posts) tie(r *http.Request) (untie func()) {
 	}
 }
 
-// until is a context that ends with the HTTP request as well, if there is one. No client
-// can come back for the answer, since no stream is kept to be resumed; and its word that
-// a call is cancelled may overtake the call, so that a request that was closed may be all
-// that is heard of it.
-func (p *posts) until(ctx context.Context, extra *mcp.RequestExtra) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// of is the context of the HTTP request that a call came in; without one it never ends.
+func (p *posts) of(extra *mcp.RequestExtra) context.Context {
 	name := ""
 	if extra != nil && extra.Header != nil {
 		name = extra.Header.Get(headerPost)
 	}
 	if name == "" {
-		return ctx, func() { cancel(nil) }
+		return context.Background()
 	}
 	p.mu.Lock()
-	post := p.all[name]
-	p.mu.Unlock()
-	if post == nil { // it has ended before its call began
-		cancel(errGone)
-		return ctx, func() {}
+	defer p.mu.Unlock()
+	if post := p.all[name]; post != nil {
+		return post
 	}
-	release := context.AfterFunc(post, func() { cancel(errGone) })
-	return ctx, func() {
-		release()
-		cancel(nil)
-	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ended
 }

@@ -51,7 +51,7 @@ func (f *face) resume(ctx context.Context, req *mcp.CallToolRequest, name string
 	}
 	c := f.server.options.Approver.resumed(st.Identity, st.Handle)
 	if c == nil { // its time is over: what became of it may still be told
-		_, c = f.server.options.Approver.begin(ctx, st.Identity, asks(req, askLater))
+		_, c = f.server.options.Approver.begin(ctx, st.Identity, f.asks(req, askLater))
 	}
 	// What was shown is not what an answer would be for, if the tool is another one now.
 	changed := st.Definition != definition

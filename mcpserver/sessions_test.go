@@ -127,7 +127,7 @@ func TestCaseC16ClientGoesWhileAsked(t *testing.T) {
 
 // The same over HTTP, where the client says nothing and closes its request.
 //
-// Seen to fail: with calls that do not end with their request.
+// Seen to fail: with questions that do not end with their request.
 func TestCaseC16ClientGoesWhileAskedOverHTTP(t *testing.T) {
 	ran := new(recorded)
 	s := serve(t, Wait, map[string]tool.Tool{"act": ran.tool()})
