@@ -30,6 +30,9 @@ const maxName = 64
 
 // gradeOf says when the value of such a name is secret, by its last words.
 func gradeOf(name string) grade {
+	if len(name) < 3 {
+		return gradeNone
+	}
 	name = name[max(0, len(name)-maxName):]
 	var buf [maxName]byte
 	lower := buf[:len(name)]

@@ -25,6 +25,9 @@ func secretPatterns() []secretPattern {
 	return []secretPattern{
 		{regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{6,})`), []string{"bearer", "basic"}},
 		{regexp.MustCompile(`(?i)\bidentified\s+by\s+('[^']*'?|"[^"]*"?)`), []string{"identified"}},
+		// Pairs without a sign, of .netrc and of programs' configurations.
+		{regexp.MustCompile(`(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`), []string{"machine"}},
+		{regexp.MustCompile(`(?i)\bconfig(?:ure)?\s+set\s+\S*(?:secret|password|token|_auth)\S*\s+([^\s-]\S*)`), []string{"config"}},
 		// What services give out.
 		{regexp.MustCompile(`\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{10,}|sk-[\w-]{20,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|hf_\w{20,}|` +
 			`xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`),
@@ -179,10 +182,12 @@ func (r redactor) json(text []byte) []byte {
 			i = end
 			continue
 		}
-		list.previous = ""
 		out.Write(r.jsonString(text[i:end], decoded, list.known))
 		i = end
 		isSecret, evenNumbers := secretKey(decoded)
+		if list.key(decoded) {
+			isSecret, evenNumbers = true, true
+		}
 		if !isSecret || !evenNumbers && !isQuotedOrNested(text, value) || bytes.HasPrefix(text[value:], []byte("null")) {
 			continue
 		}
@@ -200,6 +205,15 @@ type arguments struct {
 	first    bool   // it is the first of its list
 	opened   bool   // the next one is
 	known    programs
+	naming   bool // the next one is a name, of an object {"name": …, "value": …}
+	named    bool // that was one of a secret
+}
+
+// key looks at a key, and says whether its value is that of a secret name.
+func (a *arguments) key(key string) bool {
+	key = strings.ToLower(key)
+	a.previous, a.naming = "", key == "name" || key == "key" || key == "header"
+	return a.named && key == "value"
 }
 
 // between looks at what stands between two strings.
@@ -209,6 +223,9 @@ func (a *arguments) between(part []byte) {
 		a.previous = ""
 	}
 	a.opened = bytes.HasSuffix(part, []byte("["))
+	if bytes.ContainsAny(part, "{}[]") {
+		a.named = false
+	}
 }
 
 // next is the text of the next one without what is secret because of the previous one.
@@ -216,6 +233,9 @@ func (a *arguments) next(text string) string {
 	previous, first := a.previous, a.first
 	a.previous, a.first, a.opened = text, a.opened, false
 	a.known |= programOf(text)
+	if a.naming {
+		a.named, a.naming = gradeOf(text) >= gradePair, false
+	}
 	if previous == "" || text == "" {
 		return text
 	}

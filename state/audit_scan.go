@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// redactElement is how long the text of an element is at most.
+const redactElement = 4 << 10
+
 // A scan goes once through a text, be it a command line, a config file, code or prose,
 // and replaces the values of secret names: of assignments, pairs and options.
 type scan struct {
@@ -75,6 +78,8 @@ func (s *scan) step(i int) int {
 		}
 	case '=', ':':
 		return s.assignment(i)
+	case '>':
+		return s.element(i)
 	case '-':
 		if s.beginsWord(i) {
 			return s.option(i)
@@ -126,9 +131,17 @@ func (s *scan) nameEnd(i int) int {
 	return i
 }
 
+// skipBlank skips blanks, and line ends that are none for a shell.
 func (s *scan) skipBlank(i int) int {
-	for i < len(s.text) && isBlank(s.text[i]) {
-		i++
+	for i < len(s.text) {
+		switch {
+		case isBlank(s.text[i]):
+			i++
+		case s.text[i] == '\\' && s.at(i+1) == '\n':
+			i += 2
+		default:
+			return i
+		}
 	}
 	return i
 }
@@ -208,6 +221,9 @@ func (s *scan) before(i int) (name string, quoted bool, end int) {
 		i--
 	}
 	end = i
+	if i > s.done+1 && s.text[i-1] == ']' && (s.text[i-2] == '"' || s.text[i-2] == '\'') {
+		i-- // config["password"]
+	}
 	if i > s.done && (s.text[i-1] == '"' || s.text[i-1] == '\'') {
 		quoted = true
 		i--
@@ -251,15 +267,28 @@ func (s *scan) assignment(i int) int {
 	from := s.skipBlank(value)
 	spaced := from > value
 	switch {
-	case from == len(s.text) || s.text[from] == s.quote,
+	case from == len(s.text) || s.text[from] == s.quote && s.endsPair(from+1),
 		g == gradeQuery && (colon || spaced || end < sign),
 		g == gradeAssigned && colon && !quoted,
 		g < gradeAlways && s.isPlain(from),
 		compares && s.at(from) != '"' && s.at(from) != '\'',
-		(spaced || colon) && s.isCode(from):
+		(spaced || colon) && s.isType(from), spaced && !colon && s.isCall(from):
 		return value
 	}
+	if s.text[from] == s.quote {
+		s.quote = 0 // it was no quote: 5" wide
+	}
 	return s.value(from, name, quoted, colon, spaced)
+}
+
+// element replaces the text of an element of XML whose name ends at i.
+func (s *scan) element(i int) int {
+	name, _, _ := s.before(i)
+	end := strings.IndexByte(s.text[i:min(len(s.text), i+redactElement)], '<')
+	if s.at(i-len(name)-1) != '<' || gradeOf(name) < gradePair || end < 0 {
+		return i + 1
+	}
+	return max(i+1, s.redact(i+1, i+end))
 }
 
 // value replaces the value at i.
@@ -326,12 +355,15 @@ var plainValue = regexp.MustCompile(`^(?:-?[0-9][0-9._]*[a-zA-Z%]{0,2}|true|fals
 
 func (s *scan) isPlain(i int) bool { return plainValue.MatchString(s.text[i:min(len(s.text), i+24)]) }
 
-// codeValue is what a program says, and not what it holds: a type, or a call without a
-// text in it.
-var codeValue = regexp.MustCompile("^(?:[*?]?(?:\\[\\])?(?:string|str|bytes?|boolean|bool|number|int|any|null|nil|None|undefined)(?:\\s*[,;)}|=]|\\s*[\\r\\n]|\\s*$)|" +
-	"[A-Za-z_][A-Za-z0-9_.]*\\([^\"'`\\n]{0,80}\\)[;,{ )]*(?:[\\r\\n]|$))")
+// typeValue and callValue are what a program says, and not what it holds: a type, or a
+// call without a text in it.
+var (
+	typeValue = regexp.MustCompile(`^[*?]?(?:\[\])?(?:string|str|bytes?|boolean|bool|number|int|any|null|nil|None|undefined)(?:\s*[,;)}|=]|\s*[\r\n]|\s*$)`)
+	callValue = regexp.MustCompile("^[A-Za-z_][A-Za-z0-9_.]*\\([^\"'`\\n]{0,80}\\)[;,{ )]*(?:[\\r\\n]|$)")
+)
 
-func (s *scan) isCode(i int) bool { return codeValue.MatchString(s.text[i:min(len(s.text), i+160)]) }
+func (s *scan) isType(i int) bool { return typeValue.MatchString(s.text[i:min(len(s.text), i+24)]) }
+func (s *scan) isCall(i int) bool { return callValue.MatchString(s.text[i:min(len(s.text), i+160)]) }
 
 // wordEnd is where a word ends that begins at i: as in a shell, or in a list of pairs.
 func (s *scan) wordEnd(i int) int {

@@ -64,7 +64,22 @@ func TestAuditRedactsTexts(t *testing.T) {
 		{`sh -c "PASSWORD=X make" b`, `sh -c "PASSWORD=[redacted] make" b`},
 		{`curl "h?token=X" "b"`, `curl "h?token=[redacted]" "b"`},
 		{`it's b, and password="X" b`, `it's b, and password=[redacted] b`},
+		{`os.environ["SECRET_KEY"] = "X"`, `os.environ["SECRET_KEY"] = [redacted]`},
+		{`config['password']='X'`, `config['password']=[redacted]`},
+		{`headers["Authorization"] = "Bearer X"`, `headers["Authorization"] = [redacted]`},
+		{`a 5" disk, password="X b"`, `a 5" disk, password=[redacted]`},
+		{`curl -d '{"password": "X", "b": 1}'`, `curl -d '{"password": [redacted], "b": 1}'`},
+		{`curl -d "{\"password\": \"X\", \"b\": 1}"`, `curl -d "{\"password\": [redacted], \"b\": 1}"`},
+		{`{'password': 'X', 'b': 1}`, `{'password': [redacted], 'b': 1}`},
+		{"password = \"\"\"X\nX\"\"\"\nb", "password = [redacted]\nb"},
+		{"password: f(X)", "password: [redacted]"},
+		{"<user>b</user><password>X</password>", "<user>b</user><password>[redacted]</password>"},
+		{"machine b login b password X", "machine b login b password [redacted]"},
+		{"aws configure set aws_secret_access_key X b", "aws configure set aws_secret_access_key [redacted] b"},
+		{"kubectl create secret generic b --from-literal=password=X", "kubectl create secret generic b --from-literal=password=[redacted]"},
 		// Options.
+		{"curl \\\n  -u bob:X \\\n  --token \\\n X b", "curl \\\n  -u bob:[redacted] \\\n  --token \\\n [redacted] b"},
+		{"curl --oauth2-bearer X b", "curl --oauth2-bearer [redacted] b"},
 		{"--pass X b", "--pass [redacted] b"},
 		{"--pass=X b", "--pass=[redacted] b"},
 		{"--db-password 'a X' b", "--db-password [redacted] b"},
@@ -144,6 +159,7 @@ func TestAuditRedactsJSON(t *testing.T) {
 		{`{"body":"{\"password\": [\"X\"]}"}`, `{"body":"{\"password\": [redacted]}"}`},
 		{`{"body":"{\"secret\": {\"v\": \"X\"}}"}`, `{"body":"{\"secret\": [redacted]}"}`},
 		{`{"body":"{\"tokens\": \"X\"}"}`, `{"body":"{\"tokens\": [redacted]}"}`},
+		{`{"env":[{"name":"DB_PASSWORD","value":"X"},{"name":"b","value":"c"}]}`, `{"env":[{"name":"DB_PASSWORD","value":"[redacted]"},{"name":"b","value":"c"}]}`},
 		{`{"yaml":"password: |\n  X\n"}`, `{"yaml":"password: |\n  [redacted]\n"}`},
 		{`run --password="X" b`, `"run --password=[redacted] b"`},
 	} {
@@ -171,7 +187,7 @@ func TestAuditStaysReadable(t *testing.T) {
 		"http://localhost:8080/a@b", "https://[::1]:80/@a", "mailto:ann@example.com", "https://github.com/a/b@v1.2.3", "file:///a/b@c", "http://a and http://b",
 		"password:", "password=", `echo "token:"`, "asia, napkin and hf", "sk-1", "npm_config", "basic plan", "it's a token; don't",
 		"secrets:\n  db:\n    file: ./x", "password:\n  type: text\n", "password:\nb: c", `{"max_tokens": 100, "tokens": 5, "pass": true, "auth": null}`, "a:b=c\\", "\\", "--", "-",
-		"12:30:05 token", "{{token}}", "fn(auth = true)",
+		"12:30:05 token", "{{token}}", "fn(auth = true)", `echo "password=" x`, "<token>", "a->token > b", "<Key>x</Key>", "git config set user.name x", "see the login page, password reset",
 	} {
 		if got := newRedactor(nil).text(text, 0); got != text {
 			t.Errorf("%q became %q", text, got)
