@@ -107,7 +107,8 @@ func TestAuditRedactsWhatIsCut(t *testing.T) {
 }
 
 // FuzzAuditRedact: any input gives a line that can be read, and a valid input stays
-// valid but for what configured patterns do.
+// valid but for what configured patterns do; and whatever text is before it, a secret
+// within the same quotes is not there any more.
 func FuzzAuditRedact(f *testing.F) {
 	for _, seed := range []string{`{"password":"x","a":[1,{"token":2}]}`, `{"a":"\u00`, `"`, `{"secret":`, `{"secret":[}`, "password=\"a\\", `{"a":1}}`, `[{"token":{"a":"]"}},2]`} {
 		f.Add([]byte(seed), "-----BEGIN PRIVATE KEY-----")
@@ -119,6 +120,14 @@ func FuzzAuditRedact(f *testing.F) {
 		var back AuditEntry
 		if err != nil || len(line) > MaxAuditLine || json.Unmarshal(line, &back) != nil || strings.Count(string(line), "\n") != 1 {
 			t.Fatalf("got %q, %v", line, err)
+		}
+		const secret = "hunter2XYZZY"
+		if e := r.entry(AuditEntry{Input: json.RawMessage(`{"a":` + string(quoteJSON(text)) + `,"password":` + string(quoteJSON(text+secret)) + `}`)}); strings.Contains(string(e.Input), secret) {
+			t.Fatalf("a value of JSON: %s", e.Input)
+		}
+		word := "--password='" + strings.ReplaceAll(text, "'", "") + secret + "' x"
+		if clean := r.text(word, 0); strings.Contains(clean, secret) {
+			t.Fatalf("%q became %q", word, clean)
 		}
 		if json.Valid(input) && len(input) < MaxAuditLine/8 && !json.Valid(r.json(input)) {
 			t.Fatalf("%q became %q", input, r.json(input))
