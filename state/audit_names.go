@@ -1,6 +1,7 @@
 package state
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -99,6 +100,15 @@ func keyIsSecret(of string, variable bool) bool {
 	return variable
 }
 
+// isDirectory says whether such a value of "pwd" is the directory that it also names.
+func isDirectory(name, value string) bool {
+	if name != "pwd" && name != "PWD" {
+		return false
+	}
+	value = strings.TrimLeft(value, "\"'")
+	return strings.HasPrefix(value, "$(pwd)") || strings.HasPrefix(value, "/") && strings.Contains(value[1:], "/")
+}
+
 // isVersion: access_token_v2, tokenValue, credentials_json.
 func isVersion(word string) bool {
 	switch word {
@@ -145,3 +155,18 @@ func secretKey(key string) (isSecret, evenNumbers bool) {
 	g := gradeOf(key)
 	return g >= gradeAssigned, g == gradeAlways
 }
+
+// plainValue is what is no secret: numbers, and names of values and types.
+var plainValue = regexp.MustCompile(`^(?:-?[0-9][0-9._]*[a-zA-Z%]{0,2}|true|false|null|nil|none|None|undefined|yes|no|on|off)(?:[\s"',;)}\]&]|$)`)
+
+func (s *scan) isPlain(i int) bool { return plainValue.MatchString(s.text[i:min(len(s.text), i+24)]) }
+
+// typeValue and callValue are what a program says, and not what it holds: a type, or a
+// call without a text in it.
+var (
+	typeValue = regexp.MustCompile(`^[*?]?(?:\[\])?(?:string|str|bytes?|boolean|bool|number|int|any|null|nil|None|undefined)(?:\s*[,;)}|=]|\s*[\r\n]|\s*$)`)
+	callValue = regexp.MustCompile("^[A-Za-z_][A-Za-z0-9_.]*\\([^\"'`\\n]{0,80}\\)[;,{ )]*(?:[\\r\\n]|$)")
+)
+
+func (s *scan) isType(i int) bool { return typeValue.MatchString(s.text[i:min(len(s.text), i+24)]) }
+func (s *scan) isCall(i int) bool { return callValue.MatchString(s.text[i:min(len(s.text), i+160)]) }

@@ -188,7 +188,8 @@ func (r redactor) json(text []byte) []byte {
 		if list.key(decoded) {
 			isSecret, evenNumbers = true, true
 		}
-		if !isSecret || !evenNumbers && !isQuotedOrNested(text, value) || bytes.HasPrefix(text[value:], []byte("null")) {
+		if !isSecret || !evenNumbers && !isQuotedOrNested(text, value) || bytes.HasPrefix(text[value:], []byte("null")) ||
+			isDirectory(decoded, string(text[value:min(len(text), value+maxName)])) {
 			continue
 		}
 		// Only now: to look for the end of each nested value would be quadratic.

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -80,6 +79,10 @@ func (s *scan) step(i int) int {
 		return s.assignment(i)
 	case '>':
 		return s.element(i)
+	case ',':
+		if i > 0 && (s.text[i-1] == '"' || s.text[i-1] == '\'') {
+			return s.argument(i)
+		}
 	case '-':
 		if s.beginsWord(i) {
 			return s.option(i)
@@ -177,7 +180,7 @@ func (s *scan) option(i int) int {
 			value = name + 1
 		}
 		return s.password(value)
-	case short && s.programs&runsCurl != 0 && len(text) < 5 && text[len(text)-1] == 'u', text == "user", text == "proxy-user":
+	case short && s.programs&runsCurl != 0 && len(text) < 5 && strings.IndexByte("uU", text[len(text)-1]) >= 0, text == "user", text == "proxy-user":
 		if s.at(end) == '=' {
 			value = end + 1
 		}
@@ -257,6 +260,11 @@ func (s *scan) assignment(i int) int {
 		value++
 	}
 	name, quoted, end := s.before(sign)
+	if !colon && (name == "string" || name == "String" || name == "str") { // password: string = "…"
+		for end -= len(name); end > s.done && (isBlank(s.text[end-1]) || s.text[end-1] == ':'); end-- {
+		}
+		name, quoted, end = s.before(end)
+	}
 	g := gradeOf(name)
 	if name == "key" && !colon && (s.at(end-len(name)-1) == '?' || s.at(end-len(name)-1) == '&') {
 		g = gradeQuery // of an address
@@ -271,6 +279,8 @@ func (s *scan) assignment(i int) int {
 		g == gradeQuery && (colon || spaced || end < sign),
 		g == gradeAssigned && colon && !quoted,
 		g < gradeAlways && s.isPlain(from),
+		name == "PASS" && colon && spaced && !quoted, // what a test says
+		isDirectory(name, s.text[from:min(len(s.text), from+maxName)]),
 		compares && s.at(from) != '"' && s.at(from) != '\'',
 		(spaced || colon) && s.isType(from), spaced && !colon && s.isCall(from):
 		return value
@@ -289,6 +299,17 @@ func (s *scan) element(i int) int {
 		return i + 1
 	}
 	return max(i+1, s.redact(i+1, i+end))
+}
+
+// argument replaces the text behind the comma at i, which follows the first argument of
+// a call: setenv("PASSWORD", "…").
+func (s *scan) argument(i int) int {
+	name, _, _ := s.before(i)
+	from := s.skipBlank(i + 1)
+	if c := s.at(from); s.at(i-len(name)-3) != '(' || gradeOf(name) < gradePair || c != '"' && c != '\'' || s.at(from+1) == c {
+		return i + 1
+	}
+	return s.redact(from, s.wordEnd(from))
 }
 
 // value replaces the value at i.
@@ -349,21 +370,6 @@ func (s *scan) block(end int, isText bool) int {
 	}
 	return s.redact(from, to)
 }
-
-// plainValue is what is no secret: numbers, and names of values and types.
-var plainValue = regexp.MustCompile(`^(?:-?[0-9][0-9._]*[a-zA-Z%]{0,2}|true|false|null|nil|none|None|undefined|yes|no|on|off)(?:[\s"',;)}\]&]|$)`)
-
-func (s *scan) isPlain(i int) bool { return plainValue.MatchString(s.text[i:min(len(s.text), i+24)]) }
-
-// typeValue and callValue are what a program says, and not what it holds: a type, or a
-// call without a text in it.
-var (
-	typeValue = regexp.MustCompile(`^[*?]?(?:\[\])?(?:string|str|bytes?|boolean|bool|number|int|any|null|nil|None|undefined)(?:\s*[,;)}|=]|\s*[\r\n]|\s*$)`)
-	callValue = regexp.MustCompile("^[A-Za-z_][A-Za-z0-9_.]*\\([^\"'`\\n]{0,80}\\)[;,{ )]*(?:[\\r\\n]|$)")
-)
-
-func (s *scan) isType(i int) bool { return typeValue.MatchString(s.text[i:min(len(s.text), i+24)]) }
-func (s *scan) isCall(i int) bool { return callValue.MatchString(s.text[i:min(len(s.text), i+160)]) }
 
 // wordEnd is where a word ends that begins at i: as in a shell, or in a list of pairs.
 func (s *scan) wordEnd(i int) int {

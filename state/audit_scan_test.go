@@ -28,6 +28,8 @@ func TestAuditRedactsTexts(t *testing.T) {
 		{"PGPASSWORD=X psql", "PGPASSWORD=[redacted] psql"},
 		{"GITHUB_PAT=X gh", "GITHUB_PAT=[redacted] gh"},
 		{"pwd=X", "pwd=[redacted]"},
+		{"DB_PWD=/X/X", "DB_PWD=[redacted]"},
+		{"DB_PASS: X", "DB_PASS: [redacted]"},
 		{"pass: X", "pass: [redacted]"},
 		{"pass:X", "pass:[redacted]"},
 		{"//registry/:_auth=X", "//registry/:_auth=[redacted]"},
@@ -72,6 +74,10 @@ func TestAuditRedactsTexts(t *testing.T) {
 		{`curl -d "{\"password\": \"X\", \"b\": 1}"`, `curl -d "{\"password\": [redacted], \"b\": 1}"`},
 		{`{'password': 'X', 'b': 1}`, `{'password': [redacted], 'b': 1}`},
 		{"password = \"\"\"X\nX\"\"\"\nb", "password = [redacted]\nb"},
+		{`let password: string = 'X';`, "let password: string = [redacted];"},
+		{`var password string = "X"`, "var password string = [redacted]"},
+		{`os.Setenv("DB_PASSWORD", "X")`, `os.Setenv("DB_PASSWORD", [redacted])`},
+		{`h.Set("Authorization", "Bearer X")`, `h.Set("Authorization", [redacted])`},
 		{"password: f(X)", "password: [redacted]"},
 		{"<user>b</user><password>X</password>", "<user>b</user><password>[redacted]</password>"},
 		{"machine b login b password X", "machine b login b password [redacted]"},
@@ -86,6 +92,7 @@ func TestAuditRedactsTexts(t *testing.T) {
 		{"--jwt X b", "--jwt [redacted] b"},
 		{"curl -u bob:X http://b", "curl -u bob:[redacted] http://b"},
 		{"curl -sSu 'bob:X' http://b", "curl -sSu 'bob:[redacted]' http://b"},
+		{"curl -U bob:X http://b", "curl -U bob:[redacted] http://b"},
 		{"curl -ubob:X http://b", "curl -ubob:[redacted] http://b"},
 		{"curl --user bob:X http://b", "curl --user bob:[redacted] http://b"},
 		{"curl --user=bob:X http://b", "curl --user=bob:[redacted] http://b"},
@@ -174,7 +181,7 @@ func TestAuditRedactsJSON(t *testing.T) {
 // that need only contain what a secret's name does.
 func TestAuditStaysReadable(t *testing.T) {
 	for _, text := range []string{
-		"tokens: 5", "max_tokens=100", "tokens = 1.5k", "monkey=1", "keyboard: qwerty", "pass the salt", "compass=3", "bypass: x", "pass: 12, fail: 0", "passed: all",
+		"tokens: 5", "max_tokens=100", "tokens = 1.5k", "monkey=1", "keyboard: qwerty", "pass the salt", "compass=3", "bypass: x", "pass: 12, fail: 0", "passed: all", "--- PASS: TestA (0.00s)", "PWD=/home/ann make", "pwd: /home/ann/a", "pwd=$(pwd)",
 		"git commit -p", "-p 8080", "docker run -p 8080:80 -u 1000:1000 --user 1000:1000 x", "mkdir -p a/b", "ssh -p 22 h", "cp -pr a b", "tar -cpf x y", "ps -u root",
 		"git push -u origin main", "sudo -u ann ls", "mysql -u root -P 3306 -h h", "mysql -e 'x' && mkdir -p a", "curl -o x -sS https://example.com/a:b",
 		"author: Ann", "authors=x", "Co-authored-by: Ann <ann@example.com>", "auth: say who it was", "jwt: add tests", "pat: x", "path=a/b", "patch: x", "signature: f(x)",
@@ -187,14 +194,14 @@ func TestAuditStaysReadable(t *testing.T) {
 		"http://localhost:8080/a@b", "https://[::1]:80/@a", "mailto:ann@example.com", "https://github.com/a/b@v1.2.3", "file:///a/b@c", "http://a and http://b",
 		"password:", "password=", `echo "token:"`, "asia, napkin and hf", "sk-1", "npm_config", "basic plan", "it's a token; don't",
 		"secrets:\n  db:\n    file: ./x", "password:\n  type: text\n", "password:\nb: c", `{"max_tokens": 100, "tokens": 5, "pass": true, "auth": null}`, "a:b=c\\", "\\", "--", "-",
-		"12:30:05 token", "{{token}}", "fn(auth = true)", `echo "password=" x`, "<token>", "a->token > b", "<Key>x</Key>", "git config set user.name x", "see the login page, password reset",
+		"12:30:05 token", "{{token}}", "fn(auth = true)", `flag.String("password", "", "x")`, `["password", "email"]`, `f("a", "password", "b")`, `string = "x"`, `echo "password=" x`, "<token>", "a->token > b", "<Key>x</Key>", "git config set user.name x", "see the login page, password reset",
 	} {
 		if got := newRedactor(nil).text(text, 0); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
 	for _, input := range []string{
-		`{"max_tokens": 100, "tokens": 5, "pass": true, "author": "Ann", "keyboard": "x", "key": "x", "path": "a", "signature": "f(x)"}`,
+		`{"max_tokens": 100, "tokens": 5, "pass": true, "author": "Ann", "keyboard": "x", "key": "x", "path": "a", "signature": "f(x)", "pwd": "/a/b"}`,
 		`{"fields":["user","password","email"]}`, `["--password","--user","x"]`, `["git","commit","-p","x"]`, `["docker","run","-u","1000:1000"]`, `["x",["a"],"Authorization"]`,
 	} {
 		if got := string(newRedactor(nil).entry(AuditEntry{Input: json.RawMessage(input)}).Input); got != input {
