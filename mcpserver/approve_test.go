@@ -134,8 +134,7 @@ func overEach(t *testing.T, run func(t *testing.T, over string)) {
 // In the era without sessions a question comes with the form and a state, and the answer
 // commits what was shown, once.
 //
-// Seen to fail: with states that are not spent; with a registry that is called again by
-// resume.
+// Seen to fail: with states that are not spent.
 func TestLaw37AnswerCommitsWhatWasShownOnce(t *testing.T) {
 	overEach(t, func(t *testing.T, over string) {
 		ran := new(recorded)
@@ -172,8 +171,7 @@ func TestLaw37AnswerCommitsWhatWasShownOnce(t *testing.T) {
 // A state is good for nothing but the call that it was given for, and what is refused
 // runs nothing and spends nothing.
 //
-// Seen to fail: without the additional data of the seal; with each part of the binding
-// left out.
+// Seen to fail: without the additional data of the seal.
 func TestLaw37ForeignStateIsRefused(t *testing.T) {
 	ran, other := new(recorded), new(recorded)
 	s := serve(t, Deny, map[string]tool.Tool{"act": ran.tool(), "other": other.tool()})
@@ -236,7 +234,7 @@ func TestLaw37ForeignStateIsRefused(t *testing.T) {
 // Arguments are the same however their keys are ordered and spaced, and a call is bound
 // to the digest of what was shown of its tool.
 //
-// Seen to fail: with the bytes of the arguments in the binding; with an empty digest.
+// Seen to fail: with the digest of the definition not compared.
 func TestLaw37OtherSpellingAndOtherDefinition(t *testing.T) {
 	ran := new(recorded)
 	s := serve(t, Deny, map[string]tool.Tool{"act": ran.tool()})
@@ -268,8 +266,6 @@ func TestLaw37OtherSpellingAndOtherDefinition(t *testing.T) {
 
 // What was suspended in a Location that was closed since is said to have lapsed, and is
 // not run.
-//
-// Seen to fail: with resume calling the tool anew where nothing is suspended.
 func TestLaw37LapsedWithItsLocation(t *testing.T) {
 	ran := new(recorded)
 	s := serve(t, Deny, map[string]tool.Tool{"act": ran.tool()})
@@ -308,8 +304,6 @@ func TestLaw37ClientThatNeverRetries(t *testing.T) {
 
 // A question that is answered at the host gives the client the outcome when it comes
 // back, whatever it brings.
-//
-// Seen to fail: with an outcome that is taken for a lapse.
 func TestLaw37AnsweredAtTheHost(t *testing.T) {
 	for _, c := range []struct {
 		kind permission.AnswerKind

@@ -234,7 +234,7 @@ func TestCaseC13Burst(t *testing.T) {
 // Two hundred calls may wait for their answers at once, with states of a bounded size,
 // however long the ids; each runs once, with its own arguments.
 //
-// Seen to fail: with a conversation that is found by the newest call's identity.
+// Seen to fail: with the handle of a conversation that is not compared.
 func TestLaw37ManySuspendedCalls(t *testing.T) {
 	const calls = 200
 	ran := new(recorded)
@@ -296,8 +296,6 @@ func TestLaw37ManySuspendedCalls(t *testing.T) {
 
 // Calls with the same ids stay apart: a person is asked about the call of their client,
 // and answers that one (case C15).
-//
-// Seen to fail: with conversations that are found by the ids.
 func TestCaseC15EqualIds(t *testing.T) {
 	everywhere(t, func(t *testing.T, over, era string) {
 		ran := new(recorded)

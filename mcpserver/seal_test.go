@@ -10,7 +10,7 @@ import (
 // A state is opened once, for what it was made for, before it expires; and the seal
 // forgets what has expired.
 //
-// Seen to fail: with each part of the binding left out; with nonces that are not kept;
+// Seen to fail: without the binding; with nonces that are not kept;
 // with states that never expire; without the pruning.
 func TestLaw37Seal(t *testing.T) {
 	now := time.Unix(1_000_000, 0)

@@ -187,7 +187,7 @@ func TestCaseC16ClientGoesWhileAskedOverHTTP(t *testing.T) {
 // Whatever a client answers, no more is allowed than it was shown and offered, and
 // nothing is saved; one that fails to ask its user is one that cannot (case E27).
 //
-// Seen to fail: with answers taken as they come; with failures left to the queue.
+// Seen to fail: with failures left to the queue.
 func TestCaseE27WhatAClientAnswers(t *testing.T) {
 	const declined, nobody, cancelled = "declined", "nobody_to_ask", "cancelled"
 	accept := func(content map[string]any) func() (*mcp.ElicitResult, error) {
