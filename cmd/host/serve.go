@@ -7,12 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/mcpserver"
 	"github.com/toolhost/toolhost/scope"
@@ -23,6 +25,9 @@ import (
 type serveFlags struct {
 	fallback fallback
 	client   string
+	http     string
+	tokens   string
+	hosts    []string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -32,7 +37,12 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Serve the tools to agents over the Model Context Protocol",
 		Long: `Serve the Location's tools to an agent over the Model Context Protocol, on standard
 input and output: nothing but messages is on standard output, and the end of the
-input ends everything.
+input ends everything. With --http all Locations of the configuration are served
+instead, at /locations/NAME/mcp of an address, with /healthz and /readyz. Whoever is on
+this machine may come in at loopback; elsewhere, and where tokens are given, a bearer
+token is needed. They stand in the file of --token-file or in TOOLHOST_TOKENS, a line
+each: TOKEN, or NAME TOKEN. Nothing is encrypted: put a proxy in front that does, and
+name it with --host.
 
 What no rule decides is asked for at the agent, where it can ask its user, with what
 would happen and the exact pattern that "always" would save. The same question can be
@@ -43,18 +53,28 @@ toolhost approvals, for as long as --approve-timeout says.
 Exit status: 0 when the input ended or a signal came, 2 usage or configuration, 4
 something broke.`,
 		Example: `  toolhost serve -C ~/project
-  toolhost serve --print-config claude-code`,
+  toolhost serve --print-config claude-code
+  toolhost serve --http 127.0.0.1:8080
+  toolhost serve --http :8080 --token-file ~/.config/toolhost/tokens --host tools.example.org`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.client != "" {
 				return a.printClientConfig(flags.client)
 			}
+			if flags.http == "" && (flags.tokens != "" || len(flags.hosts) > 0) {
+				return errors.New("--token-file and --host are for --http")
+			}
 			return a.serve(cmd.Context(), flags)
 		},
 	}
 	command.Flags().Var(&flags.fallback, "approve", "what becomes of a question that the agent cannot ask its user: deny or wait")
 	a.registerPatience(command)
+	command.Flags().StringVar(&flags.http, "http", "", "serve over HTTP at this address, such as 127.0.0.1:8080")
+	command.Flags().StringVar(&flags.tokens, "token-file", "", "the bearer tokens of those who may come in")
+	command.Flags().StringSliceVar(&flags.hosts, "host", nil, "a name under which clients reach the server, beside its address")
+	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
+	_ = command.RegisterFlagCompletionFunc("host", cobra.NoFileCompletions)
 	command.Flags().StringVar(&flags.client, "print-config", "", "print what a client is configured with: "+strings.Join(clientNames(), ", "))
 	_ = command.RegisterFlagCompletionFunc("approve", cobra.FixedCompletions([]string{string(mcpserver.Deny), string(mcpserver.Wait)}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("print-config", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -81,15 +101,17 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	in, out, err := a.protocolStreams()
-	if err != nil {
-		return operational(err)
-	}
 	cfg, err := a.load(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := cfg.Location(a.location); err != nil {
+	var serving func(context.Context, *mcpserver.Server) error
+	if flags.http == "" {
+		serving, err = a.overStdio(cfg)
+	} else {
+		serving, err = a.overHTTP(cfg, flags)
+	}
+	if err != nil {
 		return err
 	}
 	life := scope.New(ctx, "serve")
@@ -105,7 +127,7 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
 		if err != nil {
 			return operational(err)
 		}
-		err = server.ServeStdio(ctx, a.location, in, out)
+		err = serving(ctx, server)
 		// Before the host, whose calls it waits for.
 		if closing := life.Close(context.WithoutCancel(ctx)); closing != nil {
 			log.Error("close the server", slog.Any("error", closing))
@@ -115,6 +137,50 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
 		}
 		return nil
 	})
+}
+
+// overStdio serves one Location on the command's own streams.
+func (a *app) overStdio(cfg *config.Config) (func(context.Context, *mcpserver.Server) error, error) {
+	if _, err := cfg.Location(a.location); err != nil {
+		return nil, err
+	}
+	in, out, err := a.protocolStreams()
+	if err != nil {
+		return nil, operational(err)
+	}
+	return func(ctx context.Context, server *mcpserver.Server) error {
+		return server.ServeStdio(ctx, a.location, in, out)
+	}, nil
+}
+
+// tokensVariable is the environment variable that has the tokens where no file does.
+const tokensVariable = "TOOLHOST_TOKENS"
+
+// overHTTP serves every Location at an address.
+func (a *app) overHTTP(cfg *config.Config, flags *serveFlags) (func(context.Context, *mcpserver.Server) error, error) {
+	options := mcpserver.HTTPOptions{Hosts: flags.hosts}
+	var err error
+	switch text := os.Getenv(tokensVariable); {
+	case flags.tokens != "":
+		options.Tokens, err = mcpserver.ReadTokens(filepath.Join(a.dirFor(flags.tokens), flags.tokens))
+	case text != "":
+		if options.Tokens, err = mcpserver.ParseTokens(text); err != nil {
+			err = fmt.Errorf("%s: %w", tokensVariable, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, server *mcpserver.Server) error {
+		listening, err := server.ListenHTTP(flags.http, options)
+		if err != nil {
+			return err
+		}
+		for _, l := range cfg.Locations {
+			a.notice("serving " + listening.URL(l.Name))
+		}
+		return listening.Serve(ctx)
+	}, nil
 }
 
 // protocolStreams are the command's streams for the protocol and nothing else: whatever

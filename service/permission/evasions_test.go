@@ -109,7 +109,7 @@ var evasions = []struct {
 	{`g\it status`, Allow},
 	{"git rm f", Allow},
 	{"git commit -m 'rm the file'", Allow},
-	{"git add *.go", Allow},
+	{"git add '*.go'", Allow},
 	{"git status 2>&1 >/dev/null", Allow},
 	{"(git status)", Allow},
 	{"{ git status; }", Allow},
@@ -123,6 +123,28 @@ var evasions = []struct {
 	{"", Ask},
 	{"   ", Ask},
 	{"# rm f", Ask},
+
+	// Several short options in one word.
+	{"git rebase -ix 'rm f' HEAD~1", Deny},
+	{"git rebase -kx 'rm f' HEAD~1", Deny},
+	{"git grep -nOrm x", Deny},
+	{"git grep -iO'rm -f' x", Deny},
+	{"git clone -qu 'rm f' a b", Deny},
+	{"git clone -qc core.sshCommand='rm f' a b", Ask},
+	{"git archive -o.git/hooks/x HEAD", Ask},
+	{"git archive -vo f HEAD", Ask},
+	{"git format-patch -o/tmp HEAD", Ask},
+	{"git format-patch -no /tmp HEAD", Ask},
+	{"git log -n1 -x", Allow},
+
+	// What becomes names of files may become anything.
+	{"git add *.go", Ask},
+	{"git rebase *", Ask},
+	{"git log [a-z]", Ask},
+	{"git log a?", Ask},
+	{"git log @(a|b)", Ask},
+	{"git log {*,b}", Ask},
+	{`git log \* '?' "[a]"`, Allow},
 
 	// C01: chains.
 	{"rm f", Deny},

@@ -3,18 +3,37 @@ package permission
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // A policy of a thousand rules is evaluated for every request, so an engine
 // sorts its rules by the actions of the built-ins once, and keeps beside each
-// the first and last letters of what it matches: most rules are told not to
-// match by them, without being looked at.
+// the first and last letters of what it matches, and which pairs of letters are in
+// it: most rules are told not to match by them, without being looked at.
 
 // entry is a rule, with the letters that a text begins and ends with if the rule
-// matches it.
+// matches it, and the pairs of letters that are in it then.
 type entry struct {
 	head, headMask, tail, tailMask uint64
+	pairs                          pairs
 	rule                           *Rule
+}
+
+// pairs is a set of pairs of neighbouring bytes, each in one of 256 places: what is in
+// none of them is not in the set.
+type pairs [4]uint64
+
+func (p *pairs) add(text string) {
+	for i := 1; i < len(text); i++ {
+		place := (uint32(text[i-1])*31 + uint32(text[i])*131) % 256
+		p[place/64] |= 1 << (place % 64)
+	}
+}
+
+// within reports whether the set may be a part of the other.
+func (p *pairs) within(other *pairs) bool {
+	return p[0]&^other[0]|p[1]&^other[1]|p[2]&^other[2]|p[3]&^other[3] == 0
 }
 
 // indexed is the list with its rules sorted for the actions.
@@ -28,7 +47,7 @@ func (l List) indexed(actions []string) List {
 				continue
 			}
 			prefix, suffix := r.Resource.prefix, r.Resource.suffix
-			e := entry{head: head(prefix), headMask: ^uint64(0), tail: tail(suffix), tailMask: ^uint64(0), rule: r}
+			e := entry{pairs: r.Resource.pairs(), head: head(prefix), headMask: ^uint64(0), tail: tail(suffix), tailMask: ^uint64(0), rule: r}
 			if n := len(prefix); n < 8 {
 				e.headMask = 1<<(8*n) - 1
 			}
@@ -40,6 +59,14 @@ func (l List) indexed(actions []string) List {
 		l.entries[action] = entries
 	}
 	return l
+}
+
+// pairs are those of whatever the pattern matches.
+func (p *Pattern) pairs() (all pairs) {
+	for part := range strings.FieldsFuncSeq(p.prefix+p.wild+p.suffix, func(r rune) bool { return r == utf8.RuneError }) {
+		all.add(part)
+	}
+	return all
 }
 
 // letters are the ends of a text.
@@ -132,9 +159,15 @@ func (l *List) last(action, agent string, s *subject, t *trace) *Rule {
 		return nil
 	}
 	plain, raw := lettersOf(s.plain), lettersOf(s.raw)
+	var has pairs
+	has.add(s.plain)
+	has.add(s.raw)
+	for _, spelling := range s.spellings {
+		has.add(spelling)
+	}
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := &entries[i]
-		if !e.may(plain) && !e.may(raw) && len(s.spellings) == 0 {
+		if !e.pairs.within(&has) || !e.may(plain) && !e.may(raw) && len(s.spellings) == 0 {
 			continue
 		}
 		if r := e.rule; r.isFor(agent) && s.misses(r) == "" {

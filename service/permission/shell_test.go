@@ -324,19 +324,27 @@ func composed(t *rapid.T, depth int, simple *[]string) string {
 }
 
 // BenchmarkEvaluate1000Rules is one request against a thousand rules, none of
-// which matches before the last that is looked at.
+// which matches before the last that is looked at: of several actions, or all of the
+// one that is asked for and with wildcards at both ends.
 func BenchmarkEvaluate1000Rules(b *testing.B) {
-	l := list(allow("*", "*"))
+	mixed, wild := list(allow("*", "*")), list(allow("*", "*"))
 	for i := range 999 {
 		switch i % 3 {
 		case 0:
-			l.Rules = append(l.Rules, deny("shell", fmt.Sprintf("tool%d *", i)))
+			mixed.Rules = append(mixed.Rules, deny("shell", fmt.Sprintf("tool%d *", i)))
 		case 1:
-			l.Rules = append(l.Rules, deny("edit", fmt.Sprintf("*/dir%d/*", i)))
+			mixed.Rules = append(mixed.Rules, deny("edit", fmt.Sprintf("*/dir%d/*", i)))
 		default:
-			l.Rules = append(l.Rules, allow("weather/*", fmt.Sprintf("place%d", i)))
+			mixed.Rules = append(mixed.Rules, allow("weather/*", fmt.Sprintf("place%d", i)))
 		}
+		wild.Rules = append(wild.Rules, deny("*", fmt.Sprintf("*name%d*", i)))
 	}
+	for name, l := range map[string]List{"mixed": mixed, "wild": wild} {
+		b.Run(name, func(b *testing.B) { benchmarkEvaluate(b, l) })
+	}
+}
+
+func benchmarkEvaluate(b *testing.B, l List) {
 	policy := New(&Policy{Root: "/r", Lists: []List{l}}, nil).policy
 	path := strings.Repeat("segment/", 6) + "file.go"
 	for _, c := range []struct{ name, action, resource string }{
@@ -352,4 +360,18 @@ func BenchmarkEvaluate1000Rules(b *testing.B) {
 			}
 		})
 	}
+}
+
+// FuzzWhatFollowsADeny: whatever stands behind a denied command, on lines of its own, the
+// whole is never allowed (law 38).
+func FuzzWhatFollowsADeny(f *testing.F) {
+	for _, e := range evasions {
+		f.Add(e.line)
+	}
+	policy := New(gitOnly(), nil).policy
+	f.Fuzz(func(t *testing.T, line string) {
+		if v := policy.EvaluateCommand("rm f\n"+line, "", ""); v.Effect == Allow {
+			t.Errorf("%q behind rm is %v", line, v)
+		}
+	})
 }

@@ -132,7 +132,7 @@ func TestLaw38Writes(t *testing.T) {
 		{"a >'b c'", []Write{{Path: "b c"}}},
 		{"a >/dev/null 2>&1 3>&- 4<&0 5>&1- </etc/x", nil},
 		{"a >/dev/null/../x", []Write{{Path: "/dev/null/../x"}}},
-		{"a >b*", []Write{{Path: "b*", Doubt: unknown}}},
+		{"a >b*", []Write{{Path: "b*", Doubt: "has b* in it, which becomes names that are only known when it runs"}}},
 		{"a >~/b", []Write{{Path: "~/b", Doubt: unknown}}},
 		{"a >$b", []Write{{Path: "$b", Doubt: "has $b in it, which is only known when it runs"}}},
 		{"> b", []Write{{Path: "b"}}},
@@ -212,8 +212,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// FuzzRead: no text makes Read panic, and none is without anything to judge: a
-// line that bash would run something of has a command, a write or a doubt.
+// FuzzRead: no text makes Read panic, or take apart into more than it may; a command of
+// which no words are known is doubtful.
 func FuzzRead(f *testing.F) {
 	for _, line := range []string{
 		"", "git status", "a && b; c | d &", "r\\m 'x' \"y\" $'\\x72' $z `w` $(v) {a,b} *", "f() { a; }", "if a; then b; else c; fi",

@@ -112,33 +112,46 @@ func (e *effects) gitArgument(subcommand string, n int) {
 			}
 		}
 	}
-	for _, short := range shortOptions(subcommand) {
-		if value, is := strings.CutPrefix(text, short); is {
+	for _, letter := range shortOptions(subcommand) {
+		if value, is := shortOption(text, letter); is {
 			runs = value
 			if runs == "" && n+1 < len(words) {
 				runs = words[n+1].text
 			}
-			e.doubtful("has an option " + short + " that can make git start other programs")
+			e.doubtful("has an option -" + string(letter) + " that can make git start other programs")
 		}
 	}
 	if runs != "" {
 		e.reads(runs, plainly)
 	}
-	if text == "-o" && (subcommand == "archive" || subcommand == "format-patch" || subcommand == "bugreport" || subcommand == "diagnose") {
-		e.writeOption(n, "", false)
+	switch subcommand {
+	case "archive", "format-patch", "bugreport", "diagnose":
+		if value, is := shortOption(text, 'o'); is {
+			e.writeOption(n, value, value != "")
+		}
 	}
+}
+
+// shortOption is the value of a short option in a word that may hold several, such as
+// -nOrm. That a letter may belong to the value of one before it is not looked at.
+func shortOption(text string, letter byte) (value string, is bool) {
+	if len(text) < 2 || text[0] != '-' || text[1] == '-' {
+		return "", false
+	}
+	_, value, is = strings.Cut(text[1:], string(letter))
+	return value, is
 }
 
 // shortOptions are the subcommand's short options that name a program or set
 // configuration.
-func shortOptions(subcommand string) []string {
+func shortOptions(subcommand string) []byte {
 	switch subcommand {
 	case "rebase":
-		return []string{"-x"}
+		return []byte("x")
 	case "grep":
-		return []string{"-O"}
+		return []byte("O")
 	case "clone":
-		return []string{"-u", "-c"}
+		return []byte("uc")
 	default:
 		return nil
 	}

@@ -28,7 +28,7 @@ func (w word) known() bool { return w.doubt == "" && !w.pattern && !w.home }
 func (s *script) words(all []*syntax.Word) []word {
 	words := make([]word, 0, len(all))
 	for _, w := range all {
-		whole := s.word(w)
+		whole := s.argument(w)
 		if s.language != syntax.LangBash || strings.IndexByte(whole.raw, '{') < 0 {
 			words = append(words, whole)
 			continue
@@ -51,13 +51,23 @@ func (s *script) braces(whole word, split *syntax.Word) []word {
 			whole.doubt = "has braces that become very many words"
 			return []word{whole}
 		}
-		expanded := s.word(one)
+		expanded := s.argument(one)
 		expanded.raw = whole.raw
 		if expanded.text != "" || expanded.quoted {
 			words = append(words, expanded)
 		}
 	}
 	return words
+}
+
+// argument is a word of a command. What becomes names of files is only known when the
+// line runs: they may be anything, also what a rule denies, and options.
+func (s *script) argument(w *syntax.Word) word {
+	result := s.word(w)
+	if result.pattern {
+		result.doubt = firstOf(result.doubt, "has "+shortened(result.raw)+" in it, which becomes names that are only known when it runs")
+	}
+	return result
 }
 
 // word takes the quoting off one word.
