@@ -411,18 +411,24 @@ func (c *conversation) shown() []permission.Pending {
 	return all
 }
 
-// patience is how long a call waits for an identical one that is asked about first,
-// before its client is told to try again: clients give up when that happens a few times.
-const patience = 20 * time.Second
+// patience is how long a call waits for an identical one that is asked about first.
+const patience = 3 * time.Second
 
 // turn is how often a call that waits for an identical one looks whether it may ask.
 const turn = 50 * time.Millisecond
 
-// untilShown goes on waiting for a suspended call while there is nothing to ask about.
+// untilShown goes on waiting for a suspended call while an identical one is asked before
+// it, and then asks all the same: nobody knows whether the other one's client is there.
 func (f *face) untilShown(ctx context.Context, c *conversation, s tool.Settlement, err error) (tool.Settlement, error) {
-	for deadline := time.Now().Add(c.approver.patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(c.approver.patience); ; {
 		suspended, ok := errors.AsType[*tool.Suspension](err)
 		if !ok || len(c.shown()) > 0 {
+			break
+		}
+		if !time.Now().Before(deadline) {
+			for _, id := range c.waiting() {
+				c.approver.queue.Show(id)
+			}
 			break
 		}
 		s, err = f.location.Resume(ctx, suspended.Identity.Session, suspended.Handle, turn)

@@ -1,6 +1,8 @@
 package mcpserver
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,7 +40,7 @@ func (f *face) result(req *mcp.CallToolRequest, capture *registry.Capture, name 
 		}
 		f.failed(result, name, identity, s.Error)
 	} else {
-		f.completed(req, result, declaresOutput(capture, name), s)
+		f.completed(req, result, declaresOutput(capture, name, sessionless(req)), s)
 	}
 	for _, kept := range s.Retained {
 		result.Content = append(result.Content, outputLink(kept))
@@ -69,7 +71,7 @@ func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, d
 	for _, c := range s.Content {
 		result.Content = append(result.Content, content(c))
 	}
-	structured := len(s.Structured) > 0 && req.ProtocolVersion() >= revisionStructured
+	structured := len(s.Structured) > 0 && (sessionless(req) || req.ProtocolVersion() >= revisionStructured && isObject(s.Structured))
 	if structured {
 		result.StructuredContent = s.Structured
 	}
@@ -99,13 +101,18 @@ func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, d
 }
 
 // declaresOutput says whether clients were told what the structured value is.
-func declaresOutput(capture *registry.Capture, name string) bool {
+func declaresOutput(capture *registry.Capture, name string, anyValue bool) bool {
 	for _, d := range capture.Definitions() {
 		if d.Name == name {
-			return len(d.Output) > 0
+			return len(d.Output) > 0 && (anyValue || describesObject(d.Output))
 		}
 	}
 	return false
+}
+
+// isObject reports whether a value of JSON is an object.
+func isObject(value json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(value), []byte("{"))
 }
 
 // content is a block as the protocol says it.

@@ -34,6 +34,23 @@ func definition(d tool.Definition) *mcp.Tool {
 	return t
 }
 
+// withoutValues takes from a tool what the era with sessions does not know: structured
+// values that are no objects, of which its clients refuse the whole list.
+func withoutValues(t *mcp.Tool) *mcp.Tool {
+	if schema, ok := t.OutputSchema.(json.RawMessage); ok && !describesObject(schema) {
+		t.OutputSchema = nil
+	}
+	return t
+}
+
+// describesObject reports whether all that a schema allows are objects.
+func describesObject(schema json.RawMessage) bool {
+	var described struct {
+		Type any `json:"type"`
+	}
+	return json.Unmarshal(schema, &described) == nil && described.Type == "object"
+}
+
 // annotations are hints, from the effects that the tool declares. Only what can be
 // undone, and changes nothing but the Location, is not destructive.
 func annotations(d tool.Definition) *mcp.ToolAnnotations {
@@ -78,7 +95,11 @@ func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsReques
 	end := min(begin+pageSize, len(definitions))
 	page.Tools, page.NextCursor = make([]*mcp.Tool, 0, end-begin), ""
 	for _, d := range definitions[begin:end] {
-		page.Tools = append(page.Tools, definition(d))
+		t := definition(d)
+		if !sessionless(req) {
+			t = withoutValues(t)
+		}
+		page.Tools = append(page.Tools, t)
 	}
 	if end < len(definitions) {
 		page.NextCursor = cursorOf(definitions[end-1].Name)

@@ -141,38 +141,35 @@ func TestLaw26PluginEndedWhileAsked(t *testing.T) {
 	s.settled(t)
 }
 
-// A call that is identical to one that is asked about waits for it; a client whose
-// patience may end is given nothing to answer and a state to come back with, and is
-// asked when it is its turn (case C13).
+// A call that is identical to one that is asked about waits for it, and when that takes
+// long is asked about by itself: nobody knows whether the other one's client is there
+// any more. The answer to one of them is none to the other (case C13).
 //
-// Seen to fail: with a state that is good for what was asked of another call.
-func TestCaseC13IdenticalCallIsAskedLater(t *testing.T) {
+// Seen to fail: with a call that goes on waiting for the other; with a state that is good
+// for what was asked of another call.
+func TestCaseC13IdenticalCallIsAskedByItself(t *testing.T) {
 	ran := new(recorded)
 	s := serve(t, Deny, map[string]tool.Tool{"act": ran.tool()})
 	s.options.Approver.patience = 100 * time.Millisecond
 	session := s.connect(t, "http", withoutSessions, byHand())
 	first, askedFirst := ask(t, session, "act", `{}`)
 	second, askedSecond := ask(t, session, "act", `{}`)
-	if len(askedFirst.InputRequests) != 1 || len(askedSecond.InputRequests) != 0 || askedSecond.InputRequests == nil {
+	if len(askedFirst.InputRequests) != 1 || len(askedSecond.InputRequests) != 1 {
 		t.Fatalf("asked %+v and %+v", askedFirst.InputRequests, askedSecond.InputRequests)
 	}
-	// The answer of the first is none to the second.
+	// The answer of the first is none to the second, which is asked again.
 	stolen := reply(first, askedFirst, "accept", "once")
 	stolen.RequestState = askedSecond.RequestState
 	again, err := session.CallTool(t.Context(), stolen)
-	if err != nil || len(again.InputRequests) != 0 {
+	if err != nil || len(again.InputRequests) != 1 {
 		t.Fatalf("got %+v, %v", again, err)
 	}
 	ran.wantInputs(t)
-	if result, err := session.CallTool(t.Context(), reply(first, askedFirst, "accept", "once")); err != nil || text(result) != "ran" {
+	if result, err := session.CallTool(t.Context(), reply(second, again, "accept", "reject")); err != nil || !result.IsError {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	ran.wantInputs(t, `{}`)
-	last, err := session.CallTool(t.Context(), reply(second, again, "", ""))
-	if err != nil || len(last.InputRequests) != 1 {
-		t.Fatalf("got %+v, %v", last, err)
-	}
-	if result, err := session.CallTool(t.Context(), reply(second, last, "accept", "reject")); err != nil || !result.IsError {
+	ran.wantInputs(t)
+	if result, err := session.CallTool(t.Context(), reply(first, askedFirst, "accept", "once")); err != nil || text(result) != "ran" {
 		t.Errorf("got %+v, %v", result, err)
 	}
 	ran.wantInputs(t, `{}`)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhost/toolhost/host"
@@ -116,6 +118,9 @@ func (f *face) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		f.running.Add(1)
 		defer f.running.Add(-1)
+		if strings.HasPrefix(method, "prompts/") { // the SDK would answer for what is not offered
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not offered: there are no prompts"}
+		}
 		switch r := req.(type) {
 		case *mcp.ListToolsRequest:
 			return f.list(ctx, method, r, next)

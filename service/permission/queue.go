@@ -80,6 +80,7 @@ type asked struct {
 	expires time.Time
 	timer   *time.Timer
 	saving  *Answer // it was answered with always, which is being saved; nil if not
+	alone   bool    // it is shown although an identical one stands before it
 }
 
 // NewQueue makes a queue.
@@ -112,7 +113,11 @@ func (q *Queue) Pending() []Pending {
 	defer q.mu.Unlock()
 	shown := make([]*asked, 0, len(q.lines))
 	for _, line := range q.lines {
-		shown = append(shown, line[0])
+		for i, r := range line {
+			if i == 0 || r.alone {
+				shown = append(shown, r)
+			}
+		}
 	}
 	slices.SortFunc(shown, inOrder)
 	all := make([]Pending, len(shown))
@@ -120,6 +125,23 @@ func (q *Queue) Pending() []Pending {
 		all[i] = q.view(r)
 	}
 	return all
+}
+
+// Show shows a request that waits behind an identical one, and says whether it is
+// pending. It is for whoever asks a person beside the queue and cannot wait: the one
+// before it may never be answered, because nobody looks at it any more.
+func (q *Queue) Show(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.requests[id]
+	if r == nil || r.over() != nil {
+		return false
+	}
+	if q.lines[r.identity][0] != r && !r.alone {
+		r.alone = true
+		q.changed()
+	}
+	return true
 }
 
 // Find is the request that is to be answered under the id, and whether there is one.

@@ -116,7 +116,7 @@ func (q *Queue) RejectSession(session, feedback, by string) int {
 // cannot, though it was not withdrawn yet (case C16). q.mu is held.
 func (q *Queue) shown(id string) (*asked, error) {
 	r := q.requests[id]
-	if r == nil || q.lines[r.identity][0] != r || r.over() != nil {
+	if r == nil || q.lines[r.identity][0] != r && !r.alone || r.over() != nil {
 		return nil, ErrNotPending
 	}
 	return r, nil

@@ -378,3 +378,39 @@ func TestQueuePendingIsACopy(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A request behind an identical one is shown when somebody must ask about it, and both
+// can be answered, each for itself (law 35). Seen to fail with the first one as the only
+// one that can be answered.
+func TestLaw35ShownAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		q := NewQueue(QueueOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, call := range []string{"1", "2", "3"} {
+			a.ask(ctx, q, asks("s", call, "a"))
+			synctest.Wait()
+		}
+		shows(t, q, "1")
+		q.mu.Lock()
+		var third string
+		for id, r := range q.requests {
+			if r.request.Caller.Identity.Call == "3" {
+				third = id
+			}
+		}
+		q.mu.Unlock()
+		if !q.Show(third) || q.Show("nothing") {
+			t.Error("the third is not shown, or nothing is")
+		}
+		ids := shows(t, q, "1", "3")
+		reply(t, q, ids[1], Answer{Kind: Once})
+		a.want(t, map[string]Reply{"3": yes})
+		shows(t, q, "1")
+		reply(t, q, ids[0], Answer{Kind: Once})
+		shows(t, q, "2")
+		cancel()
+		synctest.Wait()
+		empty(t, q)
+	})
+}
