@@ -166,9 +166,7 @@ func (s *Server) newDoor(options HTTPOptions) (*door, error) {
 
 // ServeHTTP implements [http.Handler].
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	bounded := newBoundedWriter(w, d.options.Limits.Patience, cancel)
+	bounded := newBoundedWriter(w, d.options.Limits.Patience)
 	// The server itself writes at the end, after it read what is left of the body.
 	defer bounded.extend(2 * d.options.Limits.Patience)
 	if r.Body != nil && r.Body != http.NoBody {
@@ -177,7 +175,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// hold.
 		_ = bounded.control.SetReadDeadline(time.Now().Add(d.options.Limits.Patience))
 	}
-	d.mux.ServeHTTP(bounded, r.WithContext(ctx))
+	d.mux.ServeHTTP(bounded, r)
 }
 
 // say answers in a word.

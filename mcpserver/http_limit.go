@@ -2,9 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -196,17 +194,17 @@ func (s *said) message(body []byte) {
 	_, s.meta = m.Params.Meta[mcp.MetaKeyProtocolVersion]
 }
 
-// A boundedWriter gives each write a deadline, and ends the request when a client does
-// not take it in time: one that never reads holds a buffer and a goroutine no longer.
+// A boundedWriter gives each write a deadline. A client that does not take it in time
+// loses its connection, and net/http ends the request: one that never reads holds a
+// buffer and a goroutine no longer.
 type boundedWriter struct {
 	http.ResponseWriter
 	control  *http.ResponseController
 	patience time.Duration
-	cancel   context.CancelCauseFunc
 }
 
-func newBoundedWriter(w http.ResponseWriter, patience time.Duration, cancel context.CancelCauseFunc) *boundedWriter {
-	b := &boundedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience, cancel: cancel}
+func newBoundedWriter(w http.ResponseWriter, patience time.Duration) *boundedWriter {
+	b := &boundedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}
 	b.extend(patience) // it is what the last request on the connection left
 	return b
 }
@@ -218,23 +216,13 @@ func (b *boundedWriter) extend(patience time.Duration) {
 
 func (b *boundedWriter) Write(p []byte) (int, error) {
 	b.extend(b.patience)
-	n, err := b.ResponseWriter.Write(p)
-	b.failed(err)
-	return n, err
+	return b.ResponseWriter.Write(p)
 }
 
 // FlushError is what [http.ResponseController.Flush] calls.
 func (b *boundedWriter) FlushError() error {
 	b.extend(b.patience)
-	err := b.control.Flush()
-	b.failed(err)
-	return err
-}
-
-func (b *boundedWriter) failed(err error) {
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		b.cancel(err)
-	}
+	return b.control.Flush()
 }
 
 // Unwrap is for [http.ResponseController].

@@ -132,14 +132,19 @@ func TestClientThatNeverReads(t *testing.T) {
 	before, goroutines := heap(), runtime.NumGoroutine()
 	var sending sync.WaitGroup
 	for i := range 4 {
-		legacy := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i) // no two at a time have one id
-		for _, request := range []string{raw(pathA, list, modern), raw(pathA, legacy, h)} {
+		for _, next := range []func(n int) string{
+			func(int) string { return raw(pathA, list, modern) },
+			// In a session no two have one id.
+			func(n int) string {
+				return raw(pathA, fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d/%d","method":"tools/list"}`, i, n), h)
+			},
+		} {
 			conn := l.dial()
 			_ = conn.SetReadBuffer(4 << 10)
 			_ = conn.SetWriteDeadline(time.Now().Add(20 * time.Second))
 			sending.Go(func() {
-				for { // until the server reads no more of it
-					if _, err := io.WriteString(conn, request); err != nil {
+				for n := 0; ; n++ { // until the server reads no more of it
+					if _, err := io.WriteString(conn, next(n)); err != nil {
 						if errors.Is(err, os.ErrDeadlineExceeded) {
 							t.Error("the connection is kept")
 						}
@@ -161,7 +166,7 @@ func TestClientThatNeverReads(t *testing.T) {
 }
 
 // A stream whose client never reads ends with the first thing that it does not take.
-// Breakage seen: the request is not cancelled, and hangs until the client goes.
+// Breakage seen: without the deadlines of writes.
 func TestStreamThatIsNeverRead(t *testing.T) {
 	s := serve(t, Deny, nil)
 	l := s.listen(t, HTTPOptions{Limits: Limits{Patience: 300 * time.Millisecond}})

@@ -370,7 +370,7 @@ func TestListenHTTP(t *testing.T) {
 }
 
 // What is too large is refused before it is held. Breakage seen: without the bound on
-// what a principal has in hand; with a body read to its end.
+// what a principal has in hand.
 func TestTooLarge(t *testing.T) {
 	s := serve(t, Deny, nil)
 	l := s.listen(t, HTTPOptions{Limits: Limits{Bodies: maxMessage}})
