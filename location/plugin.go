@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -71,7 +73,10 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 	}
 	if !spec.Builtin && spec.SHA256 == "" && l.options.State != nil {
 		var looking errgroup.Group
-		looking.Go(func() error { return l.lookAtProgram(ctx, p.config.Name, spec.Command[0]) })
+		looking.Go(func() error {
+			l.lookAtProgram(ctx, p.config.Name, spec.Command[0])
+			return nil
+		})
 		defer func() { _ = looking.Wait() }() // it has no error
 	}
 	owner := registry.Owner{
@@ -105,17 +110,16 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 
 // lookAtProgram says it when the program of a plugin that is not pinned is another one
 // than when it was trusted, or last started (law 40). The plugin is started beside that.
-func (l *Location) lookAtProgram(ctx context.Context, plugin, path string) error {
+func (l *Location) lookAtProgram(ctx context.Context, plugin, path string) {
 	change, err := l.options.State.ProgramChanged(ctx, path)
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, fs.ErrNotExist): // the plugin itself says so
 	case err != nil:
 		l.log.Warn("it is not known whether the program of a plugin changed", slog.String("plugin", plugin), slog.Any("error", err))
 	case change != nil:
 		l.log.Warn("the program of a plugin changed since it was last started or trusted: pin it by its sha256 if that should not happen",
 			slog.String("plugin", plugin), slog.String("program", change.Path), slog.String("was", change.OldSHA256), slog.String("is", change.NewSHA256))
 	}
-	return nil
 }
 
 // spec is what config says of a plugin, as the client needs it.

@@ -67,7 +67,7 @@ const (
 
 // asking is how the client of a call is asked.
 type asking struct {
-	gone   context.Context // ends when the client does not wait any more
+	gone   context.Context //nolint:containedctx // it ends when the client does not wait any more
 	how    how
 	by     string                                                                         // who answers, for the record
 	elicit func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) // for askNow

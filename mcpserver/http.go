@@ -100,9 +100,9 @@ type door struct {
 
 	withSessions, withoutSessions http.Handler // of the two eras
 
-	streams      context.Context // of what may be ended at any time
+	streams      context.Context //nolint:containedctx // of what may be ended at any time
 	endStreams   context.CancelCauseFunc
-	calls        context.Context // of what gets a grace
+	calls        context.Context //nolint:containedctx // of what gets a grace
 	endCalls     context.CancelCauseFunc
 	quiet        chan struct{} // closed when the server closes and no request runs
 	mu           sync.Mutex

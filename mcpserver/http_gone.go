@@ -28,7 +28,7 @@ func (p *posts) tie(r *http.Request) (untie func()) {
 	if p.all == nil {
 		p.all = map[string]context.Context{}
 	}
-	p.all[name] = r.Context()
+	p.all[name] = r.Context() //nolint:fatcontext // each request has its own
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()

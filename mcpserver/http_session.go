@@ -16,7 +16,7 @@ import (
 type session struct {
 	guest *guest
 	face  *face
-	over  context.Context // of its calls
+	over  context.Context //nolint:containedctx // of its calls
 	end   context.CancelCauseFunc
 
 	// Under the door's mu:

@@ -98,10 +98,10 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, close := range []func() error{
+		for _, end := range []func() error{
 			func() error { return s.life.Close(context.Background()) }, func() error { return s.host.Close(context.Background()) }, s.store.Close,
 		} {
-			if err := close(); err != nil {
+			if err := end(); err != nil {
 				t.Error(err)
 			}
 		}

@@ -30,7 +30,7 @@ func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, 
 	}
 	err = f.sdk.Run(ctx, strict{in: &lingering{ReadCloser: in, ctx: ctx, running: &f.running}, out: out})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil
+		err = nil
 	}
 	return err
 }
@@ -39,7 +39,7 @@ func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, 
 // later. It is read by one goroutine.
 type lingering struct {
 	io.ReadCloser
-	ctx     context.Context // ends the waiting; of the serving, which the reading is a part of
+	ctx     context.Context //nolint:containedctx // of the serving, which the reading is a part of
 	running *atomic.Int64
 }
 

@@ -67,7 +67,8 @@ func (l *lines) Read(p []byte) (int, error) {
 				wrong = l.check(line)
 			}
 			if wrong == nil {
-				l.rest = append(line, '\n')
+				line = append(line, '\n')
+				l.rest = line
 				break // an error comes again with the next read
 			}
 			if _, err := l.answer.Write(wrong.line()); err != nil {

@@ -316,8 +316,7 @@ func (s *scan) argument(i int) int {
 func (s *scan) value(i int, name string, quoted, colon, spaced bool) int {
 	c := s.text[i]
 	header := strings.HasSuffix(name, "ookie") || strings.HasSuffix(strings.ToLower(name), "authorization")
-	switch {
-	case colon && strings.IndexByte("\r\n|>", c) >= 0:
+	if colon && strings.IndexByte("\r\n|>", c) >= 0 {
 		end := i
 		for end < len(s.text) && strings.IndexByte("|>+-0123456789 \t\r", s.text[end]) >= 0 {
 			end++

@@ -144,7 +144,7 @@ func programError(path string, err error) error {
 
 // untilDone reads until ctx is over.
 type untilDone struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // of the call that reads
 	from io.Reader
 }
 

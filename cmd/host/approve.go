@@ -56,17 +56,17 @@ type approver struct {
 // approver makes the approver of --approve. Without the flag a person is asked where
 // there is a terminal, and nobody otherwise. What is asked can be answered from another
 // terminal too, with toolhost approvals; where there is none here, only from there.
-func (a *app) approver() (approver, error) {
+func (a *app) approver() approver {
 	switch how := string(a.approve); {
 	case !a.calls, how == approveDeny, how == "" && !a.stderr.terminal:
-		return approver{}, nil
+		return approver{}
 	case how == approveAll:
 		a.notice("--approve all: whatever would be asked for is allowed without asking; what a rule denies is not")
-		return approver{Approver: everything{}}, nil
+		return approver{Approver: everything{}}
 	default:
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NONBLOCK, 0)
 		if err != nil && how == "" {
-			return approver{}, nil
+			return approver{}
 		}
 		if err == nil && inBackground(tty) { // reading would stop the process
 			err = tty.Close()
@@ -76,10 +76,10 @@ func (a *app) approver() (approver, error) {
 		}
 		queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state), Timeout: a.patience})
 		if err != nil {
-			return approver{queue, queue, func(ctx context.Context) error { return a.announce(ctx, queue) }, true}, nil
+			return approver{queue, queue, func(ctx context.Context) error { return a.announce(ctx, queue) }, true}
 		}
 		p := &prompt{Queue: queue, in: tty, forget: forget(tty), out: &output{to: tty, terminal: true}}
-		return approver{p, queue, p.run, false}, nil
+		return approver{p, queue, p.run, false}
 	}
 }
 

@@ -61,9 +61,10 @@ func (a *app) explain(ctx context.Context, l *location.Location, name string, in
 			answer = max(answer, e.Answer())
 		}
 	}
-	if a.json {
+	switch {
+	case a.json:
 		err = a.printJSON(x)
-	} else {
+	case x.Error == nil: // else it is the command's error
 		err = a.printExplanation(x)
 	}
 	switch {
@@ -82,9 +83,6 @@ func (a *app) explain(ctx context.Context, l *location.Location, name string, in
 }
 
 func (a *app) printExplanation(x location.Explanation) error {
-	if x.Error != nil {
-		return nil // it is the command's error
-	}
 	effects := x.Effects.String()
 	if x.Irreversible {
 		effects += "; it cannot be undone"

@@ -33,10 +33,7 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 		}
 		return err
 	}
-	by, err := a.approver()
-	if err != nil {
-		return err
-	}
+	by := a.approver()
 	return a.withHost(ctx, cfg, by, log, func(ctx context.Context, h *host.Host) error {
 		l, err := h.Location(ctx, a.location)
 		if err != nil {

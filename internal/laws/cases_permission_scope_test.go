@@ -134,7 +134,7 @@ func TestCaseC18Aliases(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Link(filepath.Join(w.root, "secret/k"), filepath.Join(w.root, "hk")); err != nil {
+		if err := os.Link(filepath.Join(w.root, "secret", "k"), filepath.Join(w.root, "hk")); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{

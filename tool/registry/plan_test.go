@@ -171,7 +171,7 @@ func TestLaw33PlannedRequests(t *testing.T) {
 	}
 	t.Run("no tool", func(t *testing.T) {
 		b := newBenchWith(t, untouched(t))
-		if got, want := b.plan("wriet", `{}`), `nothing asks error unknown_tool: tool "wriet" is unknown`; got != want {
+		if got, want := b.plan("wrte", `{}`), `nothing asks error unknown_tool: tool "wrte" is unknown`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
