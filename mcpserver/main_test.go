@@ -36,6 +36,11 @@ func TestMain(m *testing.M) {
 			sdk.Serve(filesystem.New())
 		}
 	}
+	// Under the race detector a process sleeps for a second before it ends, unless it is told
+	// not to.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -77,7 +82,7 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 	}
 	cfg := &config.Config{Locations: []config.Location{{
 		Name: "a", Root: s.root, Policy: policy, Instructions: []string{"AGENTS.md"},
-		Plugins: append([]config.Plugin{{Name: "filesystem", Builtin: "filesystem"}}, want.plugins...),
+		Plugins: append([]config.Plugin{{Name: "filesystem", Builtin: "filesystem", Env: []string{"GORACE"}}}, want.plugins...),
 	}, {
 		Name: "b", Root: t.TempDir(), Policy: &permission.Policy{Defaults: permission.Defaults()},
 	}}}

@@ -93,6 +93,7 @@ func BenchmarkCall64AtOnce(b *testing.B)    { run(b, measureConcurrent) }
 func BenchmarkCall64KiB(b *testing.B)       { run(b, measureLarge) }
 func BenchmarkCall64KiBAtOnce(b *testing.B) { run(b, measureLargeAtOnce) }
 func BenchmarkBounding(b *testing.B)        { run(b, measureBounding) }
+func BenchmarkFace(b *testing.B)            { run(b, measureFace) }
 
 // The measurements run from end to end, each of them fills its lines of the table, all lines are filled, and neither
 // process nor goroutine is left. How long anything takes is no matter here. Seen to fail: with the plugin's tool under
@@ -103,7 +104,7 @@ func TestEveryLineIsMeasured(t *testing.T) {
 	for name, measure := range map[string]func(testing.TB, size, *table){
 		"activation": measureActivation, "together": measureTogether, "closing": measureClosing, "memory": measureMemory,
 		"call": measureCall, "concurrent": measureConcurrent, "large": measureLarge,
-		"bounding": measureBounding, "large at once": measureLargeAtOnce,
+		"bounding": measureBounding, "large at once": measureLargeAtOnce, "face": measureFace,
 	} {
 		t.Run(name, func(t *testing.T) { measure(t, few, &got) }) // what it started is gone when it returns
 	}

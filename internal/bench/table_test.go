@@ -43,6 +43,10 @@ var (
 	bounding    = line{what: "bounding 100 MiB, apart from keeping it", base: "memcpy", unit: "ms", metric: "bound/memcpy", target: 1.5}
 	keeping     = line{what: "bounding and keeping 100 MiB", base: "memcpy", unit: "ms", metric: "keep/memcpy"}
 
+	faceStdio  = line{what: "Model Context Protocol, 1 KiB, pipes", base: "the SDK's own server", unit: "µs", metric: "mcp-stdio/sdk"}
+	faceHTTP   = line{what: "the same over HTTP", base: "the SDK's own server", unit: "µs", metric: "mcp-http/sdk"}
+	faceAtOnce = line{what: "64 at once over HTTP", base: "the SDK's own server", unit: "/s", metric: "mcp-throughput/sdk", least: true}
+
 	largeTLS = line{what: "full call, 64 KiB in and out", base: "default bare unary, AutoMTLS", unit: "µs", metric: "64KiB/unary-mtls"}
 )
 
@@ -50,7 +54,7 @@ func lines() []line {
 	return []line{
 		activation, together, closing, killing, stopped, memory, alone,
 		callUnary, callTLS, callLike, callback, atOnce, atOnceTLS, large, largeRaw, largeTLS,
-		largeAtOnce, bounding, keeping,
+		largeAtOnce, bounding, keeping, faceStdio, faceHTTP, faceAtOnce,
 	}
 }
 
