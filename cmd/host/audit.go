@@ -141,7 +141,9 @@ func (a *app) printEntry(e state.AuditEntry) error {
 	add("effects", strings.Join(e.Effects, ","))
 	add("because", e.Reason)
 	add("request", e.Request)
-	add("session", oneWord(e.Session))
+	if e.Session != "" {
+		add("session", oneWord(e.Session))
+	}
 	_, err := fmt.Fprintln(a.stdout, strings.Join(words, " "))
 	return err
 }

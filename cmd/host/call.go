@@ -247,5 +247,8 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 	if e.Kind.Status() == tool.Errored && e.Cause != nil {
 		return fmt.Errorf("%s: %s: %w", name, e.Kind, e.Cause)
 	}
+	if e.Kind.Status() == tool.Rejected { // one line, whoever wrote the reason
+		return fmt.Errorf("%s: %s: %s", name, e.Kind, cell(e.Message))
+	}
 	return fmt.Errorf("%s: %s: %s", name, e.Kind, e.Message)
 }

@@ -35,7 +35,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the hosts that run now",
 		Long: `Show the hosts of yours that run now and have a control socket: programs that embed
-the host, and every toolhost call that asks somebody. Of each its process, its
+the host, toolhost serve, and every toolhost call that asks somebody. Of each its process, its
 Locations with their plugins, how many requests wait for an answer, and whether the
 audit log is written.`,
 		Example: `  toolhost status

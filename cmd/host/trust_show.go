@@ -39,6 +39,8 @@ type locationShown struct {
 	Root   string        `json:"root"`
 	Starts []pluginShown `json:"starts"`
 	Allows []ruleShown   `json:"allows"`
+	// Instructions are the files whose text a model is given.
+	Instructions []string `json:"instructions"`
 }
 
 type pluginShown struct {
@@ -87,7 +89,9 @@ func (a *app) examine(ctx context.Context, cfg *config.Config, c *candidate) err
 	}
 	seen := map[string]*programShown{}
 	for _, l := range cfg.Locations {
-		shown := locationShown{Name: l.Name, Root: l.Root, Starts: []pluginShown{}, Allows: allowsOf(l, c.file)}
+		shown := locationShown{
+			Name: l.Name, Root: l.Root, Starts: []pluginShown{}, Allows: allowsOf(l, c.file), Instructions: append([]string{}, l.Instructions...),
+		}
 		for _, p := range l.Plugins {
 			if p.Source.File != c.file.Path {
 				continue // the user's own file names it
@@ -214,6 +218,9 @@ func (a *app) printEffects(locations []locationShown) {
 		}
 		for _, rule := range l.Allows {
 			fmt.Fprintf(a.stdout, "  allows %s of %s%s\n", cell(rule.Action), cell(rule.Resource), forAgent(rule.Agent))
+		}
+		if len(l.Instructions) > 0 {
+			fmt.Fprintf(a.stdout, "  gives models the text of files named %s\n", join(l.Instructions))
 		}
 	}
 }
