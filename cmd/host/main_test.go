@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == writerCommand {
 		sdk.Serve(writer())
 	}
+	if len(os.Args) > 1 && os.Args[1] == chattyCommand {
+		sdk.Serve(chatty())
+	}
 	testscript.Main(m, map[string]func(){"toolhost": main})
 }
 
