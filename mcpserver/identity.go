@@ -92,8 +92,8 @@ func (f *face) session(req *mcp.CallToolRequest, said string) string {
 // the connection; or where there is none, the principal's in this process.
 func (f *face) sessionOf(principal, connection, said string) string {
 	whose := principal + "/"
-	if principal == local {
-		whose = ""
+	if principal == local && !strings.Contains(said, "/") {
+		whose = "" // exactly as it was said, where that is no other principal's
 	}
 	switch {
 	case said != "":

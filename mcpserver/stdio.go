@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,20 +17,31 @@ const (
 	// none comes.
 	lastWords  = 2 * time.Second
 	quietAfter = 100 * time.Millisecond
+	// unread is how long a client may leave what is written to it unread when the serving
+	// ends, before the output is given up.
+	unread = time.Second
 )
 
 // ServeStdio serves one Location to one client, whose messages come from in and to
 // which nothing but messages is written on out. It returns when the client ends its
 // input, when ctx is over, or when the connection breaks; calls that run when the input
-// ends have two seconds. An empty name is the Location that the working directory is
-// in.
+// ends have two seconds. Closing out must end a write to it that blocks, as that of a
+// pipe does: a client that reads nothing is given up so, a second later. At most
+// [maxRunning] requests run at a time; one more is refused. An empty name is the Location
+// that the working directory is in.
 func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, out io.WriteCloser) error {
 	f, err := s.face(ctx, name)
 	if err != nil {
 		return err
 	}
-	err = f.sdk.Run(ctx, strict{in: &lingering{ReadCloser: in, ctx: ctx, running: &f.running}, out: out})
-	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+	giveUp := sync.OnceValue(func() *time.Timer {
+		return time.AfterFunc(unread, func() { _ = out.Close() }) // it is closed again when the connection is
+	})
+	defer context.AfterFunc(ctx, func() { giveUp() })()
+	input := &lingering{ReadCloser: in, ctx: ctx, running: &f.running, ended: func() { giveUp() }}
+	err = f.sdk.Run(ctx, strict{in: input, out: out})
+	giveUp().Stop()
+	if ctx.Err() != nil || input.over.Load() || errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return err
@@ -41,6 +53,8 @@ type lingering struct {
 	io.ReadCloser
 	ctx     context.Context //nolint:containedctx // of the serving, which the reading is a part of
 	running *atomic.Int64
+	ended   func() // is called at the end
+	over    atomic.Bool
 }
 
 func (l *lingering) Read(p []byte) (int, error) {
@@ -48,6 +62,8 @@ func (l *lingering) Read(p []byte) (int, error) {
 	if n > 0 || !errors.Is(err, io.EOF) {
 		return n, err
 	}
+	defer l.ended()
+	l.over.Store(true)
 	tick := time.NewTicker(quietAfter / 10)
 	defer tick.Stop()
 	quiet := 0

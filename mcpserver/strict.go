@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"sync"
@@ -107,6 +108,7 @@ type faulty struct {
 	what string
 }
 
+// line is the answer, as a line.
 func (f *faulty) line() []byte {
 	id := f.id
 	if id == nil {
@@ -123,58 +125,87 @@ func (f *faulty) line() []byte {
 
 // check says what is wrong with a line, or nil.
 func (l *lines) check(line []byte) *faulty {
-	if !json.Valid(line) {
-		return &faulty{code: jsonrpc.CodeParseError, what: "the line is not JSON"}
-	}
-	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")) {
-		var batch []json.RawMessage
-		if json.Unmarshal(line, &batch) != nil || len(batch) == 0 || !l.batches.Load() {
-			return &faulty{code: jsonrpc.CodeInvalidRequest, what: "batches are not served in this revision of the protocol, and empty ones in none"}
-		}
-		for _, each := range batch {
-			if wrong := l.checkMessage(each); wrong != nil {
-				return wrong
+	all, _, wrong := inspect(line, l.batches.Load())
+	for _, m := range all {
+		if m.method == methodInitialize {
+			var params struct {
+				ProtocolVersion string `json:"protocolVersion"`
 			}
+			// What is wrong with it is the SDK's to say.
+			known := json.Unmarshal(m.params, &params) == nil && params.ProtocolVersion != ""
+			l.batches.Store(known && params.ProtocolVersion < revisionStructured)
 		}
-		return nil
 	}
-	return l.checkMessage(line)
+	return wrong
 }
 
-func (l *lines) checkMessage(text []byte) *faulty {
+// An envelope is what is looked at of a message before the SDK reads it.
+type envelope struct {
+	id     json.RawMessage // nil if there is none
+	method string          // empty of a response
+	params json.RawMessage // nil if there are none
+}
+
+// isRequest says whether a message wants an answer.
+func (e envelope) isRequest() bool { return e.id != nil && e.method != "" }
+
+const noBatches = "batches are not served in this revision of the protocol, and empty ones in none"
+
+// inspect gives the messages of a text and whether they are a batch, or what is wrong with
+// it. What it lets through, the SDK can read and answer.
+func inspect(text []byte, batches bool) (all []envelope, batch bool, wrong *faulty) {
+	if !json.Valid(text) {
+		return nil, false, &faulty{code: jsonrpc.CodeParseError, what: "the message is not JSON"}
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		m, wrong := inspectMessage(text)
+		if wrong != nil {
+			return nil, false, wrong
+		}
+		return []envelope{m}, false, nil
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(text, &parts) != nil || len(parts) == 0 || !batches {
+		return nil, true, &faulty{code: jsonrpc.CodeInvalidRequest, what: noBatches}
+	}
+	for _, part := range parts {
+		m, wrong := inspectMessage(part)
+		if wrong != nil {
+			return nil, true, wrong
+		}
+		all = append(all, m)
+	}
+	return all, true, nil
+}
+
+func inspectMessage(text []byte) (envelope, *faulty) {
 	var members map[string]json.RawMessage // nil of a member is absent; keys differ by case
 	if json.Unmarshal(text, &members) != nil || members == nil {
-		return &faulty{code: jsonrpc.CodeInvalidRequest, what: "a message is an object"}
+		return envelope{}, &faulty{code: jsonrpc.CodeInvalidRequest, what: "a message is an object"}
 	}
 	id, hasID := members["id"]
 	if hasID && !exactID(id) {
-		return &faulty{code: jsonrpc.CodeInvalidRequest, what: "an id is a string, or a whole number of at most 53 bits"}
+		return envelope{}, &faulty{code: jsonrpc.CodeInvalidRequest, what: "an id is a string, or a whole number of at most 53 bits"}
 	}
-	invalid := func(what string) *faulty { return &faulty{id: id, code: jsonrpc.CodeInvalidRequest, what: what} }
+	invalid := func(what string) (envelope, *faulty) {
+		return envelope{}, &faulty{id: id, code: jsonrpc.CodeInvalidRequest, what: what}
+	}
 	var version, method string
 	if json.Unmarshal(members["jsonrpc"], &version) != nil || version != "2.0" {
 		return invalid(`jsonrpc is not "2.0"`)
 	}
 	if name, ok := members["method"]; ok {
-		if name[0] != '"' || json.Unmarshal(name, &method) != nil {
-			return invalid("method is no string")
+		if name[0] != '"' || json.Unmarshal(name, &method) != nil || method == "" {
+			return invalid("method is no string, or empty")
 		}
-		if method == "initialize" {
-			var params struct {
-				ProtocolVersion string `json:"protocolVersion"`
-			}
-			// What is wrong with it is the SDK's to say.
-			known := json.Unmarshal(members["params"], &params) == nil && params.ProtocolVersion != ""
-			l.batches.Store(known && params.ProtocolVersion < revisionStructured)
-		}
-		return nil
+		return envelope{id: id, method: method, params: members["params"]}, nil
 	}
 	_, result := members["result"]
 	_, failed := members["error"]
 	if !hasID || result == failed {
 		return invalid("a message has a method, or is a response with a result or an error")
 	}
-	return nil
+	return envelope{id: id}, nil
 }
 
 // exactID says whether an id comes back as it is.
@@ -195,20 +226,48 @@ type discreet struct {
 	running map[jsonrpc.ID]bool // under mu: the requests that are not answered yet; true for those that were cancelled
 }
 
+// maxRunning is how many requests of a client on streams run at a time.
+const maxRunning = 256
+
+// Read gives the next message that is to be served. A request for which there is no
+// place is answered here: a client that does not read that is not read from either.
 func (d *discreet) Read(ctx context.Context) (jsonrpc.Message, error) {
-	m, err := d.Connection.Read(ctx)
-	r, ok := m.(*jsonrpc.Request)
-	if err != nil || !ok {
-		return m, err
+	for {
+		m, err := d.Connection.Read(ctx)
+		r, ok := m.(*jsonrpc.Request)
+		if err != nil || !ok {
+			return m, err
+		}
+		wrong := d.note(r)
+		if wrong == nil {
+			return m, nil
+		}
+		if _, err := d.lines.answer.Write(wrong.line()); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// note takes down a request, or says why it is not served.
+func (d *discreet) note(r *jsonrpc.Request) *faulty {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case r.IsCall():
-		if _, twice := d.running[r.ID]; !twice { // that is refused, and the first one goes on
-			d.running[r.ID] = false
+	case r.IsCall() && !d.lines.batches.Load(): // a batch is answered whole
+		if _, twice := d.running[r.ID]; twice { // an answer with the id would be the first one's
+			return &faulty{code: jsonrpc.CodeInvalidRequest, what: "the id is that of a request which is not answered yet"}
 		}
-	case r.Method == "notifications/cancelled":
+		if len(d.running) >= maxRunning {
+			id, err := json.Marshal(r.ID.Raw())
+			if err != nil {
+				id = nil
+			}
+			return &faulty{id: id, code: codeBusy, what: fmt.Sprintf("%d requests run already: wait for some of them to end", maxRunning)}
+		}
+		d.running[r.ID] = false
+	case r.IsCall():
+		d.running[r.ID] = d.running[r.ID]
+	case r.Method == methodCancelled:
 		var params struct {
 			RequestID any `json:"requestId"`
 		}
@@ -220,8 +279,11 @@ func (d *discreet) Read(ctx context.Context) (jsonrpc.Message, error) {
 			d.running[id] = true
 		}
 	}
-	return m, nil
+	return nil
 }
+
+// codeBusy is the code of an error that says to try again later.
+const codeBusy = -32000
 
 func (d *discreet) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Response); ok {

@@ -65,6 +65,9 @@ something broke.`,
 			if flags.http == "" && (flags.tokens != "" || len(flags.hosts) > 0) {
 				return errors.New("--token-file and --host are for --http")
 			}
+			if cmd.Flags().Changed("token-file") && flags.tokens == "" {
+				return errors.New("--token-file names no file: whoever reaches the address would come in")
+			}
 			return a.serve(cmd.Context(), flags)
 		},
 	}
@@ -160,10 +163,10 @@ const tokensVariable = "TOOLHOST_TOKENS"
 func (a *app) overHTTP(cfg *config.Config, flags *serveFlags) (func(context.Context, *mcpserver.Server) error, error) {
 	options := mcpserver.HTTPOptions{Hosts: flags.hosts}
 	var err error
-	switch text := os.Getenv(tokensVariable); {
+	switch text, given := os.LookupEnv(tokensVariable); {
 	case flags.tokens != "":
 		options.Tokens, err = mcpserver.ReadTokens(filepath.Join(a.dirFor(flags.tokens), flags.tokens))
-	case text != "":
+	case given:
 		if options.Tokens, err = mcpserver.ParseTokens(text); err != nil {
 			err = fmt.Errorf("%s: %w", tokensVariable, err)
 		}
@@ -198,6 +201,14 @@ func (a *app) protocolStreams() (io.ReadCloser, io.WriteCloser, error) {
 	descriptor, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, nil, fmt.Errorf("standard output: %w", err)
+	}
+	// A write to a pipe that nobody reads ends when the pipe is closed, if it does not block
+	// in the system. Others may have a file or a terminal open too, and are left alone.
+	var stat unix.Stat_t
+	if err := unix.Fstat(descriptor, &stat); err == nil && (stat.Mode&unix.S_IFMT == unix.S_IFIFO || stat.Mode&unix.S_IFMT == unix.S_IFSOCK) {
+		if err := unix.SetNonblock(descriptor, true); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("standard output: %w", err), unix.Close(descriptor))
+		}
 	}
 	if err := unix.Dup3(int(os.Stderr.Fd()), int(file.Fd()), 0); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("standard output: %w", err), unix.Close(descriptor))
