@@ -38,10 +38,7 @@ func (p *posts) tie(r *http.Request) (untie func()) {
 
 // of is the context of the HTTP request that a call came in; without one it never ends.
 func (p *posts) of(extra *mcp.RequestExtra) context.Context {
-	name := ""
-	if extra != nil && extra.Header != nil {
-		name = extra.Header.Get(headerPost)
-	}
+	name := postOf(extra)
 	if name == "" {
 		return context.Background()
 	}
@@ -53,4 +50,12 @@ func (p *posts) of(extra *mcp.RequestExtra) context.Context {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ended
+}
+
+// postOf is the name of the HTTP request that a message came in; without one it is empty.
+func postOf(extra *mcp.RequestExtra) string {
+	if extra == nil || extra.Header == nil {
+		return ""
+	}
+	return extra.Header.Get(headerPost)
 }

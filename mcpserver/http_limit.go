@@ -117,14 +117,17 @@ const (
 	methodInitialize = "initialize"
 	methodCall       = "tools/call"
 	methodListen     = "subscriptions/listen"
+	methodCancelled  = "notifications/cancelled"
 )
 
 // said is what a request says of itself that decides who serves it. It is a hint: what a
 // message is in the end, the SDK decides.
 type said struct {
-	version string // of its header
-	method  string // of its message
-	meta    bool   // its message names a version, as those without sessions do
+	version  string     // of its header
+	messages []envelope // of its body
+	batch    bool       // they are a batch
+	method   string     // of its message, unless it is a batch
+	meta     bool       // its message names a version, as those without sessions do
 }
 
 // sessionless says whether a request is of the era without sessions: by its header, or
@@ -167,7 +170,11 @@ func (d *door) take(w http.ResponseWriter, r *http.Request, g *guest) (_ said, r
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it is whole
 	g.letGo(size - int64(len(body)))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.message(body)
+	if wrong := s.read(body); wrong != nil {
+		g.letGo(int64(len(body)))
+		refuseFaulty(w, wrong)
+		return s, nil, false
+	}
 	return s, func() { g.letGo(int64(len(body))) }, true
 }
 
@@ -179,19 +186,29 @@ func tooLarge(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusRequestEntityTooLarge, "a message has "+strconv.Itoa(maxMessage)+" bytes at most")
 }
 
-// message looks at the message; of a batch and of what is none it says nothing.
-func (s *said) message(body []byte) {
-	var m struct {
-		Method string `json:"method"`
-		Params struct {
-			Meta map[string]json.RawMessage `json:"_meta"`
-		} `json:"params"`
+// read looks at the body, or says what is wrong with it (cases E25, E26). A request that
+// names no revision is of one that has batches, if its session is none of another.
+func (s *said) read(body []byte) (wrong *faulty) {
+	s.messages, s.batch, wrong = inspect(body, s.version < revisionStructured)
+	if wrong != nil || s.batch {
+		return wrong
 	}
-	if json.Unmarshal(body, &m) != nil {
-		return
+	m := s.messages[0]
+	s.method = m.method
+	var params struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
 	}
-	s.method = m.Method
-	_, s.meta = m.Params.Meta[mcp.MetaKeyProtocolVersion]
+	if m.params != nil && json.Unmarshal(m.params, &params) == nil {
+		_, s.meta = params.Meta[mcp.MetaKeyProtocolVersion]
+	}
+	return nil
+}
+
+// refuseFaulty answers that a body is no message, to its id if it has one.
+func refuseFaulty(w http.ResponseWriter, wrong *faulty) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(wrong.line())
 }
 
 // A boundedWriter gives each write a deadline. A client that does not take it in time

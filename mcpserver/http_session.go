@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -18,6 +19,7 @@ type session struct {
 	face  *face
 	over  context.Context //nolint:containedctx // of its calls
 	end   context.CancelCauseFunc
+	order order
 
 	// Under the door's mu:
 	sdk  *mcp.ServerSession // nil until it is begun
@@ -34,7 +36,7 @@ func (d *door) serveSession(w http.ResponseWriter, r *http.Request, v *visit, sa
 			d.withSessions.ServeHTTP(w, visiting(r, v)) // says what it lacks
 			return
 		}
-		d.beginSession(w, r, v)
+		d.beginSession(w, r, v, said)
 		return
 	}
 	s, status := d.useSession(v, id)
@@ -52,9 +54,21 @@ func (d *door) serveSession(w http.ResponseWriter, r *http.Request, v *visit, sa
 		d.withSessions.ServeHTTP(w, visiting(r, v))
 	case said.method == methodCall && v.guest.busy():
 		tooMany(w, time.Second, manyCalls)
+	case said.batch && d.revision(s) >= revisionStructured:
+		refuseFaulty(w, &faulty{code: jsonrpc.CodeInvalidRequest, what: noBatches})
 	default:
-		d.withSessions.ServeHTTP(w, visiting(r, v))
+		d.serveInOrder(w, r, v, said)
 	}
+}
+
+// revision is what a session was begun in.
+func (d *door) revision(s *session) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := s.sdk.InitializeParams(); p != nil {
+		return p.ProtocolVersion
+	}
+	return ""
 }
 
 var (
@@ -63,7 +77,7 @@ var (
 )
 
 // beginSession serves a request without a session, which may begin one.
-func (d *door) beginSession(w http.ResponseWriter, r *http.Request, v *visit) {
+func (d *door) beginSession(w http.ResponseWriter, r *http.Request, v *visit, said said) {
 	s, evicted := d.reserve(v)
 	d.closeSession(evicted)
 	if s == nil {
@@ -72,7 +86,7 @@ func (d *door) beginSession(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	v.session = s
 	defer d.unuse(s) // and if it was not begun, there is none
-	d.withSessions.ServeHTTP(w, visiting(r, v))
+	d.serveInOrder(w, r, v, said)
 }
 
 // reserve makes place for a session, of whoever used theirs least recently.
@@ -238,6 +252,9 @@ func visits(next mcp.MethodHandler) mcp.MethodHandler {
 		v, ok := ctx.Value(visitKey{}).(*visit)
 		if !ok { // it came in elsewhere
 			return next(ctx, method, req)
+		}
+		if v.session != nil && !strings.HasPrefix(method, "notifications/") {
+			v.session.order.began(postOf(req.GetExtra()))
 		}
 		switch method {
 		case methodInitialize:
