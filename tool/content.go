@@ -14,6 +14,9 @@ const (
 	AudioContent ContentType = "audio"
 	// ResourceLink has URI, and may have Name, Description and MIMEType.
 	ResourceLink ContentType = "resource_link"
+	// EmbeddedResource has URI and either Text or Data, which is what stands there, and
+	// may have MIMEType.
+	EmbeddedResource ContentType = "resource"
 )
 
 // Content is one block of what the model reads. Which fields count depends on
@@ -44,4 +47,17 @@ func Audio(data []byte, mimeType string) Content {
 // Link refers to something that can be read elsewhere.
 func Link(uri, name string) Content {
 	return Content{Type: ResourceLink, URI: uri, Name: name}
+}
+
+// TextResource is what stands at the URI, as text that is not empty. The media type,
+// such as "text/markdown", may be empty. A model sees no more of the text than of any
+// other (law 17).
+func TextResource(uri, mimeType, text string) Content {
+	return Content{Type: EmbeddedResource, URI: uri, MIMEType: mimeType, Text: text}
+}
+
+// DataResource is what stands at the URI, as bytes, of which there is at least one. The
+// media type, such as "application/pdf", may be empty.
+func DataResource(uri, mimeType string, data []byte) Content {
+	return Content{Type: EmbeddedResource, URI: uri, MIMEType: mimeType, Data: data}
 }

@@ -212,3 +212,14 @@ func Audio(data []byte, mimeType string) Content { return tool.Audio(data, mimeT
 
 // Link refers to something that can be read elsewhere.
 func Link(uri, name string) Content { return tool.Link(uri, name) }
+
+// TextResource is what stands at the URI, as text that is not empty. The media type,
+// such as "text/markdown", may be empty. A model sees no more of the text than of any
+// other.
+func TextResource(uri, mimeType, text string) Content { return tool.TextResource(uri, mimeType, text) }
+
+// DataResource is what stands at the URI, as bytes, of which there is at least one. The
+// media type, such as "application/pdf", may be empty.
+func DataResource(uri, mimeType string, data []byte) Content {
+	return tool.DataResource(uri, mimeType, data)
+}

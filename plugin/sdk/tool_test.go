@@ -161,10 +161,11 @@ func TestOutputs(t *testing.T) {
 	projected := NewProjected("", func(context.Context, Call, none) (Weather, error) {
 		return Weather{Sky: "clear", Hours: []string{"1"}}, nil
 	}, func(_ none, out Weather) (string, []Content) {
-		return out.Sky, []Content{Text("It is " + out.Sky), Link("https://example.org", "more"), Image([]byte{1}, "image/png"), Audio([]byte{2}, "audio/wav")}
+		return out.Sky, []Content{Text("It is " + out.Sky), Link("https://example.org", "more"), Image([]byte{1}, "image/png"), Audio([]byte{2}, "audio/wav"),
+			TextResource("file:///x", "text/plain", "x"), DataResource("file:///y", "", []byte{3})}
 	})
 	r, err := run(projected)
-	if err != nil || string(r.Output) != `{"sky":"clear","hours":["1"]}` || string(r.Structured) != `"clear"` || len(r.Content) != 4 {
+	if err != nil || string(r.Output) != `{"sky":"clear","hours":["1"]}` || string(r.Structured) != `"clear"` || len(r.Content) != 6 {
 		t.Errorf("result = %+v, %v", r, err)
 	}
 }

@@ -109,6 +109,17 @@ func contentToWire(list []tool.Content) ([]*pluginv1.Content, error) {
 			block.Block = &pluginv1.Content_Link{Link: &pluginv1.LinkBlock{
 				Uri: text(c.URI), Name: text(c.Name), Description: text(c.Description), MimeType: text(c.MIMEType),
 			}}
+		case tool.EmbeddedResource:
+			resource := pluginv1.ResourceBlock{Uri: text(c.URI), MimeType: text(c.MIMEType)}
+			switch {
+			case c.Text != "" && len(c.Data) > 0:
+				return nil, fmt.Errorf("content %d is a resource with both text and data: give one of them", i)
+			case len(c.Data) > 0:
+				resource.Contents = &pluginv1.ResourceBlock_Data{Data: c.Data}
+			default:
+				resource.Contents = &pluginv1.ResourceBlock_Text{Text: text(c.Text)}
+			}
+			block.Block = &pluginv1.Content_Resource{Resource: &resource}
 		default:
 			return nil, fmt.Errorf("content %d has the unknown type %q", i, c.Type)
 		}
@@ -136,6 +147,11 @@ func contentFromWire(list []*pluginv1.Content) []tool.Content {
 			out = append(out, tool.Content{
 				Type: tool.ResourceLink, URI: block.Link.GetUri(), Name: block.Link.GetName(),
 				Description: block.Link.GetDescription(), MIMEType: block.Link.GetMimeType(),
+			})
+		case *pluginv1.Content_Resource: // of text and data a message has one at most
+			out = append(out, tool.Content{
+				Type: tool.EmbeddedResource, URI: block.Resource.GetUri(), MIMEType: block.Resource.GetMimeType(),
+				Text: block.Resource.GetText(), Data: block.Resource.GetData(),
 			})
 		default:
 			out = append(out, tool.Content{})

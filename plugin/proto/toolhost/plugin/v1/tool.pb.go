@@ -405,6 +405,7 @@ type Content struct {
 	//	*Content_Image
 	//	*Content_Audio
 	//	*Content_Link
+	//	*Content_Resource
 	Block         isContent_Block `protobuf_oneof:"block"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -483,6 +484,15 @@ func (x *Content) GetLink() *LinkBlock {
 	return nil
 }
 
+func (x *Content) GetResource() *ResourceBlock {
+	if x != nil {
+		if x, ok := x.Block.(*Content_Resource); ok {
+			return x.Resource
+		}
+	}
+	return nil
+}
+
 type isContent_Block interface {
 	isContent_Block()
 }
@@ -503,6 +513,10 @@ type Content_Link struct {
 	Link *LinkBlock `protobuf:"bytes,4,opt,name=link,proto3,oneof"`
 }
 
+type Content_Resource struct {
+	Resource *ResourceBlock `protobuf:"bytes,5,opt,name=resource,proto3,oneof"`
+}
+
 func (*Content_Text) isContent_Block() {}
 
 func (*Content_Image) isContent_Block() {}
@@ -510,6 +524,8 @@ func (*Content_Image) isContent_Block() {}
 func (*Content_Audio) isContent_Block() {}
 
 func (*Content_Link) isContent_Block() {}
+
+func (*Content_Resource) isContent_Block() {}
 
 // TextBlock is text, valid UTF-8.
 type TextBlock struct {
@@ -679,6 +695,108 @@ func (x *LinkBlock) GetMimeType() string {
 	return ""
 }
 
+// ResourceBlock is what stands at a URI, itself.
+type ResourceBlock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	// Such as "text/markdown"; may be empty.
+	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
+	// Not empty.
+	//
+	// Types that are valid to be assigned to Contents:
+	//
+	//	*ResourceBlock_Text
+	//	*ResourceBlock_Data
+	Contents      isResourceBlock_Contents `protobuf_oneof:"contents"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceBlock) Reset() {
+	*x = ResourceBlock{}
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceBlock) ProtoMessage() {}
+
+func (x *ResourceBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_tool_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceBlock.ProtoReflect.Descriptor instead.
+func (*ResourceBlock) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_tool_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ResourceBlock) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *ResourceBlock) GetMimeType() string {
+	if x != nil {
+		return x.MimeType
+	}
+	return ""
+}
+
+func (x *ResourceBlock) GetContents() isResourceBlock_Contents {
+	if x != nil {
+		return x.Contents
+	}
+	return nil
+}
+
+func (x *ResourceBlock) GetText() string {
+	if x != nil {
+		if x, ok := x.Contents.(*ResourceBlock_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *ResourceBlock) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Contents.(*ResourceBlock_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isResourceBlock_Contents interface {
+	isResourceBlock_Contents()
+}
+
+type ResourceBlock_Text struct {
+	Text string `protobuf:"bytes,3,opt,name=text,proto3,oneof"`
+}
+
+type ResourceBlock_Data struct {
+	Data []byte `protobuf:"bytes,4,opt,name=data,proto3,oneof"`
+}
+
+func (*ResourceBlock_Text) isResourceBlock_Contents() {}
+
+func (*ResourceBlock_Data) isResourceBlock_Contents() {}
+
 var File_toolhost_plugin_v1_tool_proto protoreflect.FileDescriptor
 
 const file_toolhost_plugin_v1_tool_proto_rawDesc = "" +
@@ -712,12 +830,13 @@ const file_toolhost_plugin_v1_tool_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04call\x18\x04 \x01(\tR\x04call\x12\x1b\n" +
-	"\thost_made\x18\x05 \x01(\bR\bhostMade\"\xec\x01\n" +
+	"\thost_made\x18\x05 \x01(\bR\bhostMade\"\xad\x02\n" +
 	"\aContent\x123\n" +
 	"\x04text\x18\x01 \x01(\v2\x1d.toolhost.plugin.v1.TextBlockH\x00R\x04text\x126\n" +
 	"\x05image\x18\x02 \x01(\v2\x1e.toolhost.plugin.v1.MediaBlockH\x00R\x05image\x126\n" +
 	"\x05audio\x18\x03 \x01(\v2\x1e.toolhost.plugin.v1.MediaBlockH\x00R\x05audio\x123\n" +
-	"\x04link\x18\x04 \x01(\v2\x1d.toolhost.plugin.v1.LinkBlockH\x00R\x04linkB\a\n" +
+	"\x04link\x18\x04 \x01(\v2\x1d.toolhost.plugin.v1.LinkBlockH\x00R\x04link\x12?\n" +
+	"\bresource\x18\x05 \x01(\v2!.toolhost.plugin.v1.ResourceBlockH\x00R\bresourceB\a\n" +
 	"\x05block\"\x1f\n" +
 	"\tTextBlock\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\"=\n" +
@@ -729,7 +848,14 @@ const file_toolhost_plugin_v1_tool_proto_rawDesc = "" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1b\n" +
-	"\tmime_type\x18\x04 \x01(\tR\bmimeType*\xb0\x01\n" +
+	"\tmime_type\x18\x04 \x01(\tR\bmimeType\"v\n" +
+	"\rResourceBlock\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x1b\n" +
+	"\tmime_type\x18\x02 \x01(\tR\bmimeType\x12\x14\n" +
+	"\x04text\x18\x03 \x01(\tH\x00R\x04text\x12\x14\n" +
+	"\x04data\x18\x04 \x01(\fH\x00R\x04dataB\n" +
+	"\n" +
+	"\bcontents*\xb0\x01\n" +
 	"\x06Effect\x12\x16\n" +
 	"\x12EFFECT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vEFFECT_READ\x10\x01\x12\x10\n" +
@@ -753,7 +879,7 @@ func file_toolhost_plugin_v1_tool_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_plugin_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toolhost_plugin_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_toolhost_plugin_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_toolhost_plugin_v1_tool_proto_goTypes = []any{
 	(Effect)(0),               // 0: toolhost.plugin.v1.Effect
 	(*Tool)(nil),              // 1: toolhost.plugin.v1.Tool
@@ -763,21 +889,23 @@ var file_toolhost_plugin_v1_tool_proto_goTypes = []any{
 	(*TextBlock)(nil),         // 5: toolhost.plugin.v1.TextBlock
 	(*MediaBlock)(nil),        // 6: toolhost.plugin.v1.MediaBlock
 	(*LinkBlock)(nil),         // 7: toolhost.plugin.v1.LinkBlock
-	nil,                       // 8: toolhost.plugin.v1.PermissionRequest.MetadataEntry
+	(*ResourceBlock)(nil),     // 8: toolhost.plugin.v1.ResourceBlock
+	nil,                       // 9: toolhost.plugin.v1.PermissionRequest.MetadataEntry
 }
 var file_toolhost_plugin_v1_tool_proto_depIdxs = []int32{
 	0, // 0: toolhost.plugin.v1.Tool.effects:type_name -> toolhost.plugin.v1.Effect
 	2, // 1: toolhost.plugin.v1.Tool.requests:type_name -> toolhost.plugin.v1.PermissionRequest
-	8, // 2: toolhost.plugin.v1.PermissionRequest.metadata:type_name -> toolhost.plugin.v1.PermissionRequest.MetadataEntry
+	9, // 2: toolhost.plugin.v1.PermissionRequest.metadata:type_name -> toolhost.plugin.v1.PermissionRequest.MetadataEntry
 	5, // 3: toolhost.plugin.v1.Content.text:type_name -> toolhost.plugin.v1.TextBlock
 	6, // 4: toolhost.plugin.v1.Content.image:type_name -> toolhost.plugin.v1.MediaBlock
 	6, // 5: toolhost.plugin.v1.Content.audio:type_name -> toolhost.plugin.v1.MediaBlock
 	7, // 6: toolhost.plugin.v1.Content.link:type_name -> toolhost.plugin.v1.LinkBlock
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8, // 7: toolhost.plugin.v1.Content.resource:type_name -> toolhost.plugin.v1.ResourceBlock
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_tool_proto_init() }
@@ -790,6 +918,11 @@ func file_toolhost_plugin_v1_tool_proto_init() {
 		(*Content_Image)(nil),
 		(*Content_Audio)(nil),
 		(*Content_Link)(nil),
+		(*Content_Resource)(nil),
+	}
+	file_toolhost_plugin_v1_tool_proto_msgTypes[7].OneofWrappers = []any{
+		(*ResourceBlock_Text)(nil),
+		(*ResourceBlock_Data)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -797,7 +930,7 @@ func file_toolhost_plugin_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_tool_proto_rawDesc), len(file_toolhost_plugin_v1_tool_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
