@@ -19,10 +19,11 @@ import (
 const (
 	// MaxStructured is the most bytes of a structured value beside content.
 	MaxStructured = 1 << 20
-	// MaxMedia is the most bytes of all images and sounds of one call together.
+	// MaxMedia is the most bytes of all images, sounds and resources that are no text of
+	// one call together.
 	MaxMedia = 16 << 20
 	// MaxLinks is the most bytes of all links of one call together, names and
-	// descriptions included.
+	// descriptions included, and of the URIs and media types of what is given itself.
 	MaxLinks = 64 << 10
 	// MaxBlocks is the most blocks of content.
 	MaxBlocks = 256
@@ -239,7 +240,7 @@ func (b *Bounding) completed(ctx context.Context, s *tool.Settlement) error {
 	}
 	var texts []string
 	for _, c := range s.Content {
-		if c.Type == tool.TextContent {
+		if hasText(c) {
 			texts = append(texts, c.Text)
 		}
 	}
@@ -258,7 +259,7 @@ func (b *Bounding) completed(ctx context.Context, s *tool.Settlement) error {
 	}
 	switch {
 	case changed:
-		s.Content = replaceText(content, text)
+		s.Content = replaceText(takenOut(content), text)
 	case len(content) > MaxBlocks:
 		s.Content = replaceText(content, joined(content))
 	default:

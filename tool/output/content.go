@@ -10,8 +10,9 @@ import (
 
 // checkContent holds the ceilings of what is not text.
 func checkContent(content []tool.Content) error {
-	others, media, links := 0, 0, 0
+	others, media, links, text := 0, 0, 0, false
 	for _, c := range content {
+		text = text || hasText(c)
 		switch c.Type {
 		case tool.TextContent:
 			continue
@@ -19,17 +20,17 @@ func checkContent(content []tool.Content) error {
 			links += len(c.URI) + len(c.Name) + len(c.Description) + len(c.MIMEType)
 		default:
 			media += len(c.Data)
-			links += len(c.MIMEType)
+			links += len(c.URI) + len(c.MIMEType)
 		}
 		others++
 	}
 	most := MaxBlocks
-	if others < len(content) {
-		most-- // for the text
+	if text {
+		most-- // for the text, which may come to be one block beside links to the resources
 	}
 	switch {
 	case others > most:
-		return tooLarge("content has %d blocks of media and links: at most %d", others, most)
+		return tooLarge("content has %d blocks of media, resources and links: at most %d", others, most)
 	case media > MaxMedia:
 		return tooLarge("content has %d bytes of media: at most %d", media, MaxMedia)
 	case links > MaxLinks:
@@ -40,6 +41,25 @@ func checkContent(content []tool.Content) error {
 
 func tooLarge(format string, args ...any) error {
 	return tool.Errorf(tool.KindTooLarge, "%w", fmt.Errorf(format, args...))
+}
+
+// hasText reports whether a block's text is for the model to read.
+func hasText(c tool.Content) bool {
+	return c.Type == tool.TextContent || c.Type == tool.EmbeddedResource && c.Text != ""
+}
+
+// takenOut is the content with the text of every resource as a block of text, behind a
+// link to where the resource stands.
+func takenOut(content []tool.Content) []tool.Content {
+	out := make([]tool.Content, 0, len(content))
+	for _, c := range content {
+		if c.Type == tool.EmbeddedResource && hasText(c) {
+			out = append(out, tool.Content{Type: tool.ResourceLink, URI: c.URI, MIMEType: c.MIMEType})
+			c = tool.Text(c.Text)
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // replaceText is the content with one block of text in place of all of them.

@@ -10,9 +10,10 @@
 // # What is measured
 //
 // With content, only its text is: the streamed text first, then all blocks of
-// text, joined by a line end where one does not end with one. Over the limits, or
-// where it had to be cleaned, all of it becomes one block at the place of the first
-// block of text. Media and links keep their order and pass unchanged, under the
+// text and the text of embedded resources, joined by a line end where one does not end
+// with one. Over the limits, or where it had to be cleaned, all of it becomes one block
+// at the place of the first text, and a link is left of each resource that had text: a
+// resource is given whole or not at all. Media and links keep their order and pass unchanged, under the
 // ceilings [MaxMedia], [MaxLinks] and [MaxBlocks]; of more blocks than that those of
 // text are first merged into one, without loss. The structured value beside content
 // is kept as it is, under [MaxStructured].

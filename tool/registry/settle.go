@@ -103,6 +103,16 @@ func cleanContent(block tool.Content) (tool.Content, error) {
 			Type: block.Type, URI: clean(block.URI), Name: clean(block.Name),
 			Description: clean(block.Description), MIMEType: clean(block.MIMEType),
 		}, nil
+	case tool.EmbeddedResource:
+		switch {
+		case block.URI == "":
+			return tool.Content{}, errors.New("is a resource without URI")
+		case (block.Text == "") == (len(block.Data) == 0):
+			return tool.Content{}, errors.New("is a resource without exactly one of text and data")
+		}
+		return tool.Content{
+			Type: block.Type, URI: clean(block.URI), MIMEType: clean(block.MIMEType), Text: clean(block.Text), Data: block.Data,
+		}, nil
 	default:
 		return tool.Content{}, fmt.Errorf("has the unknown type %.40q", block.Type)
 	}

@@ -43,6 +43,9 @@ func TestLaw11InvalidValues(t *testing.T) {
 		"image":        returns(tool.Result{Content: []tool.Content{{Type: tool.ImageContent, Data: []byte{1}}}}, nil),
 		"audio":        returns(tool.Result{Content: []tool.Content{{Type: tool.AudioContent, MIMEType: "audio/wav"}}}, nil),
 		"link":         returns(tool.Result{Content: []tool.Content{tool.Text("x"), tool.Link("", "name")}}, nil),
+		"resource":     returns(tool.Result{Content: []tool.Content{tool.TextResource("", "text/plain", "x")}}, nil),
+		"resource2":    returns(tool.Result{Content: []tool.Content{tool.TextResource("file:///x", "text/plain", "")}}, nil),
+		"resource3":    returns(tool.Result{Content: []tool.Content{{Type: tool.EmbeddedResource, URI: "file:///x", Text: "x", Data: []byte{1}}}}, nil),
 		"smaller":      output(`{"type":"string"}`, `{"type":"integer"}`, tool.Result{Output: text(`"a"`), Structured: text(`5`)}),
 		"same":         output(`{"type":"integer"}`, `{"minimum":4}`, tool.Result{Output: text(`5`)}),
 		"unvalidated":  output(``, ``, tool.Result{Output: text(`"a"`), Structured: text(`5`)}),
@@ -91,6 +94,9 @@ func TestLaw11InvalidValues(t *testing.T) {
 		{"image", unavailable, `content of filesystem/image is invalid: block 0 is image without data or media type`},
 		{"audio", unavailable, `content of filesystem/audio is invalid: block 0 is audio without data or media type`},
 		{"link", unavailable, `content of filesystem/link is invalid: block 1 is a resource link without URI`},
+		{"resource", unavailable, `content of filesystem/resource is invalid: block 0 is a resource without URI`},
+		{"resource2", unavailable, `content of filesystem/resource2 is invalid: block 0 is a resource without exactly one of text and data`},
+		{"resource3", unavailable, `content of filesystem/resource3 is invalid: block 0 is a resource without exactly one of text and data`},
 		{"smaller", `5 [text a]`, ""},
 		{"same", `5`, ""},
 		{"unvalidated", `5 [text a]`, ""},
@@ -127,6 +133,8 @@ func TestLaw16Projection(t *testing.T) {
 	blocks := []tool.Content{
 		tool.Text("a\xffb"), tool.Image([]byte{1}, "image/png"), tool.Audio([]byte{2}, "audio/wav"),
 		{Type: tool.ResourceLink, URI: "file:///x", Name: "x", Text: "not its own"},
+		{Type: tool.EmbeddedResource, URI: "file:///\xff", MIMEType: "text/\xff", Text: "c\xff", Name: "not its own"},
+		tool.DataResource("file:///y", "", []byte{3, 0xff}),
 	}
 	result := func(output string, content ...tool.Content) tool.Tool {
 		return returns(tool.Result{Output: json.RawMessage(output), Content: content}, nil)
@@ -141,7 +149,8 @@ func TestLaw16Projection(t *testing.T) {
 		{"string", "\"line\\nline\" [text line\nline]"},
 		{"object", `{"a":1}`},
 		{"number", `1`},
-		{"content", "\"text\" [text a\uFFFDb] [image image/png] [audio audio/wav] [resource_link file:///x]"},
+		{"content", "\"text\" [text a\uFFFDb] [image image/png] [audio audio/wav] [resource_link file:///x]" +
+			" [resource c\uFFFDtext/\uFFFDfile:///\uFFFD] [resource file:///y]"},
 	}
 	for _, tt := range tests {
 		if got := b.call(tt.name, ""); got != tt.want {
@@ -149,6 +158,9 @@ func TestLaw16Projection(t *testing.T) {
 		}
 	}
 	s, _ := b.Capture().Call(t.Context(), b.request("content", ""))
+	if got := s.Content[4]; got.Name != "" || s.Content[5].Text != "" || !bytes.Equal(s.Content[5].Data, []byte{3, 0xff}) {
+		t.Errorf("resources became %+v", s.Content[4:])
+	}
 	s.Content[1].MIMEType = "changed"
 	if blocks[1].MIMEType != "image/png" {
 		t.Error("the settlement shares the tool's content")
