@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,7 +28,7 @@ type strict struct {
 // Connect implements [mcp.Transport].
 func (s strict) Connect(ctx context.Context) (mcp.Connection, error) {
 	out := &locked{WriteCloser: s.out}
-	lines := &lines{closer: s.in, from: bufio.NewReader(s.in), answer: out}
+	lines := &lines{closer: s.in, from: bufio.NewReader(s.in), answer: impatient{out}}
 	connection, err := (&mcp.IOTransport{Reader: lines, Writer: out, MaxLineLength: maxMessage}).Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -45,6 +46,19 @@ func (l *locked) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.WriteCloser.Write(p)
+}
+
+// impatient is an output for what is answered where it is read: a client that takes none
+// of it is not heard meanwhile, and is given up.
+type impatient struct{ *locked }
+
+// refusal is how long a client may leave a refusal unread.
+const refusal = 3 * time.Second
+
+func (i impatient) Write(p []byte) (int, error) {
+	timer := time.AfterFunc(refusal, func() { _ = i.Close() }) // the write says so
+	defer timer.Stop()
+	return i.locked.Write(p)
 }
 
 // lines is an input that leaves out the lines that are no messages, and answers them. It
@@ -168,11 +182,16 @@ func inspect(text []byte, batches bool) (all []envelope, batch bool, wrong *faul
 	if json.Unmarshal(text, &parts) != nil || len(parts) == 0 || !batches {
 		return nil, true, &faulty{code: jsonrpc.CodeInvalidRequest, what: noBatches}
 	}
+	ids := map[string]bool{}
 	for _, part := range parts {
 		m, wrong := inspectMessage(part)
 		if wrong != nil {
 			return nil, true, wrong
 		}
+		if m.id != nil && ids[string(m.id)] {
+			return nil, true, &faulty{code: jsonrpc.CodeInvalidRequest, what: "an id is there twice in the batch"}
+		}
+		ids[string(m.id)] = true
 		all = append(all, m)
 	}
 	return all, true, nil
@@ -194,18 +213,58 @@ func inspectMessage(text []byte) (envelope, *faulty) {
 	if json.Unmarshal(members["jsonrpc"], &version) != nil || version != "2.0" {
 		return invalid(`jsonrpc is not "2.0"`)
 	}
+	if deeperThan(text, maxDepth) {
+		return invalid("it is nested too deep")
+	}
+	_, failed := members["error"]
 	if name, ok := members["method"]; ok {
+		if failed {
+			return invalid("a request has no error")
+		}
 		if name[0] != '"' || json.Unmarshal(name, &method) != nil || method == "" {
 			return invalid("method is no string, or empty")
 		}
 		return envelope{id: id, method: method, params: members["params"]}, nil
 	}
 	_, result := members["result"]
-	_, failed := members["error"]
 	if !hasID || result == failed {
 		return invalid("a message has a method, or is a response with a result or an error")
 	}
+	var reason struct {
+		Code    int64  `json:"code"`
+		Message string `json:"message"`
+	}
+	if failed && json.Unmarshal(members["error"], &reason) != nil {
+		return invalid("an error has a whole number as its code and a text as its message")
+	}
 	return envelope{id: id}, nil
+}
+
+// maxDepth is how deep a message may be nested: the SDK takes 1,000 levels.
+const maxDepth = 500
+
+// deeperThan reports whether a text of JSON, which is valid, is nested deeper.
+func deeperThan(text []byte, most int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				quoted = false
+			}
+		case c == '"':
+			quoted = true
+		case c == '{', c == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 // exactID says whether an id comes back as it is.
@@ -224,6 +283,7 @@ type discreet struct {
 
 	mu      sync.Mutex
 	running map[jsonrpc.ID]bool // under mu: the requests that are not answered yet; true for those that were cancelled
+	writing int                 // under mu: the answers that the client has not taken yet
 }
 
 // maxRunning is how many requests of a client on streams run at a time.
@@ -257,7 +317,7 @@ func (d *discreet) note(r *jsonrpc.Request) *faulty {
 		if _, twice := d.running[r.ID]; twice { // an answer with the id would be the first one's
 			return &faulty{code: jsonrpc.CodeInvalidRequest, what: "the id is that of a request which is not answered yet"}
 		}
-		if len(d.running) >= maxRunning {
+		if len(d.running)+d.writing >= maxRunning {
 			id, err := json.Marshal(r.ID.Raw())
 			if err != nil {
 				id = nil
@@ -289,8 +349,14 @@ func (d *discreet) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Response); ok {
 		d.mu.Lock()
 		cancelled := d.running[r.ID]
-		delete(d.running, r.ID)
+		delete(d.running, r.ID) // before it is written: the client may use the id again then
+		d.writing++
 		d.mu.Unlock()
+		defer func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.writing--
+		}()
 		if cancelled && r.Error != nil && !d.lines.batches.Load() { // a batch is answered whole
 			return nil
 		}

@@ -156,9 +156,11 @@ func TestCaseE26NoRequests(t *testing.T) {
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":null,"method":"tools/list","params":{}}`, `{"id":1,"method":"tools/list"}`,
 		`{"jsonrpc":"1.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":1}`, `[]`, `[1]`, `"x"`, `{"jsonrpc":"2.0","id":1}`,
-		`{bad`,
+		`{bad`, `{"jsonrpc":"2.0","id":7,"error":"boom"}`, `{"jsonrpc":"2.0","id":7,"error":{"code":"x","message":"y"}}`,
+		`{"jsonrpc":"2.0","id":7,"error":{"code":1.5,"message":"y"}}`, `{"jsonrpc":"2.0","id":7,"method":"ping","error":5}`,
+		`{"jsonrpc":"2.0","id":7,"method":"ping","x":` + strings.Repeat("[", 1100) + strings.Repeat("]", 1100) + `}`,
 	} {
-		t.Run(line, func(t *testing.T) {
+		t.Run(line[:min(len(line), 80)], func(t *testing.T) {
 			s := serve(t, Deny, nil)
 			w := s.wire(t)
 			w.initialize(t, withSessions, "{}")
