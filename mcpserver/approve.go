@@ -291,7 +291,8 @@ func (a *Approver) elicit(ctx context.Context, c *conversation, id string) asked
 				if ctx.Err() != nil {
 					return askedOver
 				}
-				a.log.Warn("the client could not ask its user", slog.String("request", id), slog.Any("error", err))
+				// The SDK quotes the client's whole answer in the error.
+				a.log.Warn("the client could not ask its user", slog.String("request", id), slog.String("error", cut(err.Error(), tool.MaxID)))
 				return askedInVain
 			}
 			answer, said := answerOf(result, p, c.asking.by)

@@ -160,7 +160,7 @@ func TestLaw37AnswerCommitsWhatWasShownOnce(t *testing.T) {
 		}
 		ran.wantInputs(t, `{"a":1,"b":"x"}`)
 		_, err = session.CallTool(t.Context(), reply(params, asked, "accept", "once"))
-		if got, words := code(err); got != jsonrpc.CodeInvalidParams || !strings.Contains(words, "used already") {
+		if got, words := code(err); got != jsonrpc.CodeInvalidParams || !strings.Contains(words, "the call may have run") {
 			t.Errorf("replayed: %d %s", got, words)
 		}
 		ran.wantInputs(t, `{"a":1,"b":"x"}`)

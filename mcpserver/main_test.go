@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"testing"
@@ -61,6 +62,7 @@ type setup struct {
 	suspension, timeout time.Duration   // of suspended calls, and of questions
 	plugins             []config.Plugin // beside filesystem
 	allow               bool            // whatever the tools of the program do
+	log                 *slog.Logger    // of the approver
 }
 
 // serve opens a host with the built-in filesystem plugin and the tools of the program,
@@ -73,7 +75,7 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 	}
 	s := &served{root: t.TempDir(), life: scope.New(context.Background(), "test"), store: state.New(state.Options{Dir: t.TempDir()})}
 	s.queue = permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(s.store), Timeout: want.timeout})
-	approver := NewApprover(s.life, s.queue, fallback, nil)
+	approver := NewApprover(s.life, s.queue, fallback, want.log)
 	policy := &permission.Policy{Defaults: permission.Defaults()}
 	if want.allow {
 		policy.Lists = []permission.List{{Rules: []permission.Rule{{

@@ -56,7 +56,8 @@ func (b binding) bytes() []byte {
 var (
 	errForeignState = errors.New("requestState is not of this call: it belongs to another server process, principal, Location, tool or arguments, or was changed; call the tool again without it")
 	errExpiredState = errors.New("requestState has expired, and its answers ran nothing: unless the call was approved elsewhere, call the tool again without it")
-	errSpentState   = errors.New("requestState was used already: an answer counts once; call the tool again without it")
+	errSpentState   = errors.New("requestState was used already: an answer counts once, and the call may have run; " +
+		"look at what it did before you call the tool again without it")
 )
 
 func newSeal() *seal {

@@ -1,9 +1,11 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -245,6 +247,29 @@ func TestCaseE27WhatAClientAnswers(t *testing.T) {
 			}
 			s.settled(t)
 		})
+	}
+}
+
+// What a client answers with is not written to the log at its own length.
+//
+// Seen to fail: with the error as it is, in which the SDK quotes the answer.
+func TestAnswerInTheLog(t *testing.T) {
+	var log bytes.Buffer
+	act := new(recorded).tool()
+	act.Requests = []tool.PermissionRequest{{Action: "program/act", Resources: []string{"*"}}}
+	s := serve(t, Deny, map[string]tool.Tool{"act": act}, func(w *setup) { w.log = slog.New(slog.NewTextHandler(&log, nil)) })
+	session := s.connect(t, "stdio", withSessions, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{formAnswer: strings.Repeat("long ", 1<<18)}}, nil
+		},
+	})
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "act"})
+	if err != nil || !result.IsError {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	s.settled(t) // and with it whatever wrote to the log
+	if !strings.Contains(log.String(), "could not ask its user") || log.Len() > 2048 {
+		t.Errorf("%d bytes in the log: %.200s", log.Len(), &log)
 	}
 }
 
