@@ -128,6 +128,12 @@ func content(c tool.Content) mcp.Content {
 			name = c.URI
 		}
 		return &mcp.ResourceLink{URI: c.URI, Name: name, Description: c.Description, MIMEType: c.MIMEType}
+	case tool.EmbeddedResource:
+		resource := &mcp.ResourceContents{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text}
+		if len(c.Data) > 0 { // else there would be an empty blob beside the text
+			resource.Blob = c.Data
+		}
+		return &mcp.EmbeddedResource{Resource: resource}
 	default:
 		return &mcp.TextContent{Text: c.Text}
 	}

@@ -22,7 +22,8 @@ func ending(result tool.Result, err error) tool.Tool {
 // mirror as text, once; every kind of block; what is too long as a link; and failures,
 // rejections and what broke told apart (cases E17, E20).
 //
-// Seen to fail: without the mirror; with one of any length; with media left out; with the
+// Seen to fail: without the mirror; with one of any length; with media left out; with an
+// empty blob beside the text of a resource; with the
 // cause of what broke.
 func TestCaseE20WhatCallsGive(t *testing.T) {
 	object := json.RawMessage(`{"type":"object"}`)
@@ -36,6 +37,7 @@ func TestCaseE20WhatCallsGive(t *testing.T) {
 			"huge":       declared(ending(tool.Result{Output: huge}, nil)),
 			"media": ending(tool.Result{Output: json.RawMessage(`{}`), Content: []tool.Content{
 				tool.Text("t"), tool.Image([]byte{1, 2}, "image/png"), tool.Audio([]byte{3}, "audio/wav"), tool.Link("file:///x", "x"), tool.Link("file:///y", ""),
+				tool.TextResource("file:///z", "text/plain", "z"), tool.DataResource("file:///b", "", []byte{4, 5}),
 			}}, nil),
 			"fails":  ending(tool.Result{}, &tool.Failure{Message: "no such thing"}),
 			"breaks": ending(tool.Result{}, errors.New("the secret of the operator")),
@@ -90,9 +92,13 @@ func TestCaseE20WhatCallsGive(t *testing.T) {
 				kinds += " a:" + c.MIMEType + string('0'+rune(len(c.Data)))
 			case *mcp.ResourceLink:
 				kinds += " l:" + c.URI + "," + c.Name
+			case *mcp.EmbeddedResource:
+				contents, _ := json.Marshal(c.Resource)
+				kinds += " r:" + string(contents)
 			}
 		}
-		if want := "t:t i:image/png2 a:audio/wav1 l:file:///x,x l:file:///y,file:///y"; kinds != want || r.IsError {
+		if want := `t:t i:image/png2 a:audio/wav1 l:file:///x,x l:file:///y,file:///y` +
+			` r:{"uri":"file:///z","mimeType":"text/plain","text":"z"} r:{"uri":"file:///b","blob":"BAU="}`; kinds != want || r.IsError {
 			t.Errorf("media: %s, want %s", kinds, want)
 		}
 		for name, want := range map[string]struct{ kind, text string }{
