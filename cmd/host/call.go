@@ -194,9 +194,11 @@ func (a *app) printText(s tool.Settlement) error {
 		case tool.TextContent:
 			text.WriteString(c.Text)
 		case tool.ResourceLink:
-			fmt.Fprintf(&text, "[%s] %s", c.URI, c.Name)
+			fmt.Fprintf(&text, "[%s] %s", cell(c.URI), cell(c.Name))
+		case tool.EmbeddedResource:
+			printResource(&text, c)
 		default:
-			fmt.Fprintf(&text, "[%s, %s, %d bytes]", c.Type, c.MIMEType, len(c.Data))
+			fmt.Fprintf(&text, "[%s, %s, %d bytes]", c.Type, cell(c.MIMEType), len(c.Data))
 		}
 		endLine(&text)
 	}
@@ -214,6 +216,22 @@ func (a *app) printText(s tool.Settlement) error {
 		a.notice(fmt.Sprintf("the tool itself dropped %d bytes, which nobody has", s.Lost))
 	}
 	return nil
+}
+
+// printResource prints where a resource stands and of what type it is, if that is said,
+// and under that its text, or how many bytes it has.
+func printResource(text *strings.Builder, c tool.Content) {
+	is := []string{cell(c.URI)}
+	if c.MIMEType != "" {
+		is = append(is, cell(c.MIMEType))
+	}
+	if len(c.Data) > 0 {
+		is = append(is, fmt.Sprintf("%d bytes", len(c.Data)))
+	}
+	fmt.Fprintf(text, "[%s]", strings.Join(is, ", "))
+	if c.Text != "" {
+		text.WriteString("\n" + c.Text)
+	}
 }
 
 // endLine ends the last line, if there is one that has not ended.
