@@ -81,14 +81,16 @@ for (const [transportName, transport] of Object.entries(transports)) {
         assert.match(textOf(result), /2 and 3 are 5/);
       });
 
-      it("gives images, sounds and links", async () => {
+      it("gives images, sounds and resources", async () => {
         const image = (await client.callTool({ name: "test_image_content" })).content.find((c) => c.type === "image");
         assert.equal(image.mimeType, "image/png");
         assert.equal(Buffer.from(image.data, "base64").subarray(1, 4).toString(), "PNG");
         const audio = (await client.callTool({ name: "test_audio_content" })).content.find((c) => c.type === "audio");
         assert.equal(audio.mimeType, "audio/wav");
-        const link = (await client.callTool({ name: "test_embedded_resource" })).content.find((c) => c.type === "resource_link");
-        assert.equal(link.uri, "test://embedded-resource");
+        const { resource } = (await client.callTool({ name: "test_embedded_resource" })).content.find((c) => c.type === "resource");
+        assert.deepEqual(resource, {
+          uri: "test://embedded-resource", mimeType: "text/plain", text: "This is an embedded resource content.",
+        });
       });
 
       it("tells a failure to the model", async () => {

@@ -15,8 +15,7 @@ const (
 	silence = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 )
 
-// contents are the tools that answer with each kind of content. A plugin's content is text, images, sounds and links: the
-// two fixtures of an embedded resource give a link.
+// contents are the tools that answer with each kind of content.
 func contents() sdk.Tools {
 	return sdk.Tools{
 		"test_simple_text": sdk.New("A line of text", func(context.Context, sdk.Call, struct{}) (string, error) {
@@ -25,10 +24,10 @@ func contents() sdk.Tools {
 		"test_image_content": blocks("An image", sdk.Image(file(redDot), "image/png")),
 		"test_audio_content": blocks("A sound", sdk.Audio(file(silence), "audio/wav")),
 		"test_embedded_resource": blocks("A resource",
-			sdk.Link("test://embedded-resource", "embedded-resource")),
+			sdk.TextResource("test://embedded-resource", "text/plain", "This is an embedded resource content.")),
 		"test_multiple_content_types": blocks("Text, an image and a resource",
 			sdk.Text("Multiple content types test:"), sdk.Image(file(redDot), "image/png"),
-			sdk.Link("test://mixed-content-resource", "mixed-content-resource")),
+			sdk.TextResource("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`)),
 		"test_error_handling": sdk.New("A failure, always", func(context.Context, sdk.Call, struct{}) (string, error) {
 			return "", sdk.Failure("This tool intentionally returns an error for testing")
 		}, sdk.NoEffect),
