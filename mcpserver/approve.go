@@ -82,6 +82,7 @@ type conversation struct {
 	mu      sync.Mutex
 	handle  string              // under mu: of the call, once it was suspended
 	pending map[string]struct{} // under mu: the requests that were asked and not answered
+	left    bool                // under mu: there was room to leave the call alone
 	timer   *time.Timer         // under mu: ends a conversation whose call was left alone; nil while it is not
 
 	telling  sync.Mutex          // held while the client is told, so that nothing is sent after its request has ended
@@ -226,7 +227,7 @@ func (a *Approver) wait(ctx context.Context, c *conversation, request permission
 	if c.asking.how == askNow {
 		return a.askNow(ctx, c, request)
 	}
-	return a.queue.Ask(ctx, request)
+	return a.askLater(ctx, c, request)
 }
 
 // The reasons for which nobody was asked, with what to do about it.

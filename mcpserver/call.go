@@ -85,6 +85,9 @@ func (f *face) callSessionless(ctx context.Context, req *mcp.CallToolRequest, na
 		call.SuspendAfter = suspendAfter
 	}
 	settlement, err := capture.Call(ctx, call)
+	if _, ok := errors.AsType[*tool.Suspension](err); ok {
+		conversation.leave()
+	}
 	settlement, err = f.untilShown(ctx, conversation, settlement, err)
 	conversation.tell(nil)
 	if suspended, ok := errors.AsType[*tool.Suspension](err); ok {
