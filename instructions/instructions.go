@@ -216,7 +216,7 @@ func (f *Finder) read(ctx context.Context, gate quiet, session, path string) (re
 	if f.knows(session, path) {
 		return file{}, false, nil
 	}
-	root, err := f.options.Files.ResolveRoot(ctx, gate, path)
+	root, err := f.options.Files.ResolveRoot(ctx, filesystem.Caller{Gate: gate}, path)
 	if err != nil {
 		return file{}, false, unlessUnreadable(ctx, err)
 	}

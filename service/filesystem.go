@@ -236,6 +236,12 @@ const (
 	FileBadPath      FileErrorKind = "bad_path"
 	FileBadQuery     FileErrorKind = "bad_query"
 	FileStaleHandle  FileErrorKind = "stale_handle"
+	FileStale        FileErrorKind = "stale"     // changed since it was read, or since the change was prepared
+	FileUnread       FileErrorKind = "unread"    // would be replaced, and the session has not read it
+	FileExists       FileErrorKind = "exists"    // and would be replaced
+	FileNoMatch      FileErrorKind = "no_match"  // the text to be replaced, or the context of a patch
+	FileAmbiguous    FileErrorKind = "ambiguous" // it is there more than once
+	FileTooLarge     FileErrorKind = "too_large"
 	FileIO           FileErrorKind = "io"
 )
 

@@ -169,7 +169,7 @@ func (p *peer) body() body {
 			return call.Gate.Assert(ctx, r)
 		},
 		open: func(ctx context.Context, call tool.Call, path string) (handle, error) {
-			root, err := p.w.files.ResolveRoot(ctx, call.Gate, path)
+			root, err := p.w.files.ResolveRoot(ctx, filesystem.Caller{Gate: call.Gate, Session: call.Identity.Session}, path)
 			if err != nil {
 				return nil, err
 			}

@@ -53,6 +53,11 @@ func newLease(b *Broker, call tool.Call, silent string) *Lease {
 	}
 }
 
+// caller is on whose behalf the filesystem acts.
+func (l *Lease) caller() filesystem.Caller {
+	return filesystem.Caller{Gate: l.gate, Session: l.whose.Session}
+}
+
 // Token is what callbacks carry.
 func (l *Lease) Token() string { return l.token }
 

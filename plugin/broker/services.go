@@ -69,7 +69,7 @@ func (f *files) ResolveRoot(ctx context.Context, path string) (uint64, service.R
 		return 0, service.RootInfo{}, err
 	}
 	defer done()
-	root, err := f.broker.options.FileSystem.ResolveRoot(ctx, l.gate, path)
+	root, err := f.broker.options.FileSystem.ResolveRoot(ctx, l.caller(), path)
 	if err != nil {
 		return 0, service.RootInfo{}, err
 	}

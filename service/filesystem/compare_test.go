@@ -114,7 +114,7 @@ func onTree(t *testing.T, check func(t *rapid.T, root string, r *Root)) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		r, err := f.ResolveRoot(context.Background(), &rules{}, ".")
+		r, err := f.ResolveRoot(context.Background(), Caller{Gate: &rules{}}, ".")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestReadIsTheFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := r.system.ResolveRoot(context.Background(), &rules{}, path)
+			h, err := r.system.ResolveRoot(context.Background(), Caller{Gate: &rules{}}, path)
 			if err != nil {
 				t.Fatal(err)
 			}

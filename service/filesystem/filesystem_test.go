@@ -91,7 +91,7 @@ func open(t testing.TB, root string) *FileSystem {
 
 func resolve(t testing.TB, f *FileSystem, gate Gate, path string) *Root {
 	t.Helper()
-	r, err := f.ResolveRoot(t.Context(), gate, path)
+	r, err := f.ResolveRoot(t.Context(), Caller{Gate: gate}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestLaw41NothingSurvivesTheFileSystem(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range []string{".", "a", "link", "link/c/f", "bin", "out", "loop", "pipe", "missing", "bin/", "A", "../x"} {
-			r, err := f.ResolveRoot(t.Context(), &rules{}, path)
+			r, err := f.ResolveRoot(t.Context(), Caller{Gate: &rules{}}, path)
 			if err != nil {
 				continue
 			}
@@ -253,7 +253,7 @@ func TestCloseEndsWhatIsGoingOn(t *testing.T) {
 			_, err := r.List(t.Context(), service.ListQuery{})
 			wantStale(err)
 			if what == "the filesystem" {
-				_, err := f.ResolveRoot(t.Context(), gate, ".")
+				_, err := f.ResolveRoot(t.Context(), Caller{Gate: gate}, ".")
 				wantStale(err)
 			}
 		})

@@ -110,7 +110,7 @@ type finding struct {
 func (g *grep) run(ctx context.Context, include *glob.Pattern) error {
 	if g.root.info.Kind == service.RegularFile {
 		// To search a file that was named is to read it.
-		if err := g.root.gate.Permit(ctx, service.ActionRead, g.root.spellings()...); err != nil {
+		if err := g.root.caller.Gate.Permit(ctx, service.ActionRead, g.root.spellings()...); err != nil {
 			return err
 		}
 		f := finding{outcome: denied}

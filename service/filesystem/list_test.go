@@ -182,7 +182,7 @@ func TestOSPermission(t *testing.T) {
 	t.Cleanup(func() { os.Chmod(filepath.Join(root, "d"), 0o700) })
 	f := open(t, root)
 	for _, path := range []string{"f", "d", "d/f"} {
-		_, err := f.ResolveRoot(t.Context(), &rules{}, path)
+		_, err := f.ResolveRoot(t.Context(), Caller{Gate: &rules{}}, path)
 		wantError(t, err, service.FileDenied, "does not let this user read it")
 	}
 	r := resolve(t, f, &rules{}, ".")

@@ -110,7 +110,7 @@ func TestResolveRoot(t *testing.T) {
 		{"pipe/x", service.FileNotDirectory, `"pipe" is a file`},
 	} {
 		t.Run("refused "+tt.path[:min(len(tt.path), 40)], func(t *testing.T) {
-			_, err := f.ResolveRoot(t.Context(), &rules{}, tt.path)
+			_, err := f.ResolveRoot(t.Context(), Caller{Gate: &rules{}}, tt.path)
 			wantError(t, err, tt.kind, tt.says)
 		})
 	}
@@ -121,7 +121,7 @@ func TestResolveRootIsCancelled(t *testing.T) {
 	want := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(want)
-	if _, err := f.ResolveRoot(ctx, &rules{}, "."); !errors.Is(err, want) {
+	if _, err := f.ResolveRoot(ctx, Caller{Gate: &rules{}}, "."); !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 }
@@ -163,7 +163,7 @@ func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 	}
 	f := open(t, root)
 	for _, name := range names {
-		_, err := f.ResolveRoot(t.Context(), &rules{}, name)
+		_, err := f.ResolveRoot(t.Context(), Caller{Gate: &rules{}}, name)
 		wantError(t, err, service.FileSpecial, "is a device, pipe or socket")
 	}
 	r := resolve(t, f, &rules{}, ".")
@@ -226,14 +226,14 @@ func TestCaseA07SpecialSpace(t *testing.T) {
 		"nothing like it":         "does not exist",
 		"shot 9.41 AM.png/deeper": `did you mean "shot 9.41\u202fAM.png"?`,
 	} {
-		_, err := f.ResolveRoot(t.Context(), &rules{}, path)
+		_, err := f.ResolveRoot(t.Context(), Caller{Gate: &rules{}}, path)
 		wantError(t, err, service.FileNotFound, want)
 	}
 	// What may not be listed is not told by way of an error.
 	gate := &rules{deny: func(action, resource string) bool {
 		return action == service.ActionList && strings.HasPrefix(resource, "secret")
 	}}
-	_, err = f.ResolveRoot(t.Context(), gate, "secret  ")
+	_, err = f.ResolveRoot(t.Context(), Caller{Gate: gate}, "secret  ")
 	wantError(t, err, service.FileNotFound, "does not exist")
 	if strings.Contains(err.Error(), "did you mean") {
 		t.Error(err)
@@ -289,7 +289,7 @@ func TestCaseC19SpellingVariants(t *testing.T) {
 	for _, path := range []string{
 		".env", "./.env", "a/../.env", ".//.env", "file://" + root + "/.env", root + "/.env", root + "/a/../.env", ".env/", ".env/.", ".env\x00x", ".ENV", "./a/.././/.env",
 	} {
-		r, err := f.ResolveRoot(t.Context(), gate, path)
+		r, err := f.ResolveRoot(t.Context(), Caller{Gate: gate}, path)
 		if err != nil {
 			continue
 		}
@@ -378,7 +378,7 @@ func TestCaseA05ReadingWhileDirectoriesAreSwapped(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"p/q/f", "door/q/f"} {
-			r, err := f.ResolveRoot(t.Context(), gate, path)
+			r, err := f.ResolveRoot(t.Context(), Caller{Gate: gate}, path)
 			if err != nil {
 				seen["refused"]++
 				continue

@@ -21,12 +21,21 @@ type Gate interface {
 	Allows(action, resource string) bool
 }
 
+// A Caller is on whose behalf the service acts.
+type Caller struct {
+	// Gate answers the permission questions of the call; it must not be nil.
+	Gate Gate
+	// Session is the session of the call: what is read is evidence for it (law 28). Empty
+	// is none: then nothing is evidence.
+	Session string
+}
+
 // A Root is an open handle on a file or directory: what is done with it is done
 // to what was resolved, whatever its name refers to later. It is safe for
 // concurrent use.
 type Root struct {
 	system *FileSystem
-	gate   Gate
+	caller Caller
 	info   service.RootInfo
 	file   *os.File
 	lease  lease
@@ -37,10 +46,10 @@ type Root struct {
 // root; nothing leaves it by "..", by a link, or by a directory that is replaced
 // in the meantime. Devices, pipes and sockets are refused without being opened.
 //
-// Everything that is done with the handle asks the gate first; the caller owns it
+// Everything that is done with the handle asks the caller's gate first; the caller owns it
 // and closes it. ctx bounds the resolving. Errors are [*service.FileError]s, or
 // the context's cause.
-func (f *FileSystem) ResolveRoot(ctx context.Context, gate Gate, spelled string) (*Root, error) {
+func (f *FileSystem) ResolveRoot(ctx context.Context, caller Caller, spelled string) (*Root, error) {
 	ctx, done, err := f.lease.begin(ctx)
 	if err != nil {
 		return nil, describe(spelled, err)
@@ -52,7 +61,7 @@ func (f *FileSystem) ResolveRoot(ctx context.Context, gate Gate, spelled string)
 	}
 	h, err := f.openStored(ctx, rel)
 	if err != nil {
-		return nil, describe(spelled, f.suggest(ctx, gate, err))
+		return nil, describe(spelled, f.suggest(ctx, caller.Gate, err))
 	}
 	if directory && h.info.Kind != service.Directory {
 		beneath.Close(h.fd)
@@ -60,7 +69,7 @@ func (f *FileSystem) ResolveRoot(ctx context.Context, gate Gate, spelled string)
 	}
 	r := &Root{
 		system: f,
-		gate:   gate,
+		caller: caller,
 		info:   service.RootInfo{Resource: rel, Resolved: h.resolved, Kind: h.info.Kind},
 		file:   os.NewFile(uintptr(h.fd), h.resolved),
 	}
@@ -109,7 +118,7 @@ func (r *Root) begin(ctx context.Context, action string, resources ...string) (i
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.gate.Permit(inner, action, resources...); err != nil {
+	if err := r.caller.Gate.Permit(inner, action, resources...); err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -126,10 +135,10 @@ func (r *Root) spellings() []string {
 
 // allows judges what lies at a path below the handle, in both of its spellings.
 func (r *Root) allows(action, below string) bool {
-	if !r.gate.Allows(action, under(r.info.Resource, below)) {
+	if !r.caller.Gate.Allows(action, under(r.info.Resource, below)) {
 		return false
 	}
-	return r.info.Resource == r.info.Resolved || r.gate.Allows(action, under(r.info.Resolved, below))
+	return r.info.Resource == r.info.Resolved || r.caller.Gate.Allows(action, under(r.info.Resolved, below))
 }
 
 // under is a clean path below a clean path; it is path.Join, which would clean
