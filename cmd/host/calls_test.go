@@ -20,7 +20,8 @@ const writerCommand = "__writer"
 
 func writer() sdk.Plugin {
 	type input struct {
-		Wait bool `json:"wait,omitempty"`
+		Wait bool   `json:"wait,omitempty"`
+		File string `json:"file,omitempty"` // where to write
 	}
 	return sdk.Plugin{Name: "writer", Version: "1", Activate: func(ctx context.Context, loc sdk.Location) error {
 		_, err := loc.Tools.Register(ctx, sdk.Tools{
@@ -28,6 +29,9 @@ func writer() sdk.Plugin {
 				if in.Wait {
 					<-ctx.Done()
 					return "", context.Cause(ctx)
+				}
+				if in.File != "" {
+					return "written", os.WriteFile(in.File, []byte("x"), 0o600)
 				}
 				return "written", nil
 			}, sdk.Write),
