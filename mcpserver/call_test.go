@@ -141,7 +141,7 @@ func TestCaseE10ManyCancelled(t *testing.T) {
 		cycle := func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			go func() { // over HTTP the word that it is cancelled could overtake the call
+			go func() { // when its executor runs; see TestCaseE10CancelledAtOnce
 				for running.Load() == 0 && ctx.Err() == nil {
 					time.Sleep(100 * time.Microsecond)
 				}

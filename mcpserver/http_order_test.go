@@ -161,6 +161,42 @@ func TestCaseE10OrderIsBounded(t *testing.T) {
 	}
 }
 
+// The SDK is told of a cancelling once it has the request, which is in hand, and after a
+// while in any case.
+//
+// Seen to fail: without the waiting; with waiting that has no end.
+func TestCaseE10CancelWaitsForItsRequest(t *testing.T) {
+	s := serve(t, Deny, nil)
+	l := s.listen(t, HTTPOptions{})
+	h := l.session(nil)
+	l.door.mu.Lock()
+	o := &l.door.sessionsByID[h[headerSession]].order
+	l.door.mu.Unlock()
+	for name, begins := range map[string]bool{"it begins": true, "it never begins": false} {
+		t.Run(name, func(t *testing.T) {
+			_, _, end := o.arrive(name, []envelope{{id: json.RawMessage("9"), method: methodCall}}, time.Now())
+			defer end()
+			begun := time.Now()
+			answered := make(chan int, 1)
+			go func() { answered <- l.ask(http.MethodPost, pathA, cancelling("9"), h).status }()
+			select {
+			case status := <-answered:
+				t.Fatalf("answered %d before its request was there", status)
+			case <-time.After(100 * time.Millisecond):
+			}
+			if begins {
+				o.began(name)
+			}
+			if status := <-answered; status != http.StatusAccepted {
+				t.Errorf("answered %d", status)
+			}
+			if took := time.Since(begun); begins && took >= arrivesWithin || took > arrivesWithin+5*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
 // What is no request is answered with an error over HTTP as well, to its id where that can
 // be told, and what comes after it is served (cases E25, E26).
 //
