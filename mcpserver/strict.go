@@ -326,7 +326,9 @@ func (d *discreet) note(r *jsonrpc.Request) *faulty {
 		}
 		d.running[r.ID] = false
 	case r.IsCall():
-		d.running[r.ID] = d.running[r.ID]
+		if _, twice := d.running[r.ID]; !twice {
+			d.running[r.ID] = false
+		}
 	case r.Method == methodCancelled:
 		var params struct {
 			RequestID any `json:"requestId"`

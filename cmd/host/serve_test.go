@@ -20,15 +20,15 @@ import (
 const chattyCommand = "__chatty"
 
 func chatty() sdk.Plugin {
-	print := func(what string) {
+	say := func(what string) {
 		fmt.Println("chatty", what)
 		_, _ = os.Stdout.WriteString("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"" + what + "\"}\n")
 		_, _ = os.Stderr.WriteString("chatty " + what + "\n")
 	}
 	return sdk.Plugin{Name: "chatty", Version: "1", Activate: func(ctx context.Context, loc sdk.Location) error {
-		print("is activated")
+		say("is activated")
 		_, err := loc.Tools.Register(ctx, sdk.Tools{"chat": sdk.New("Chat", func(context.Context, sdk.Call, struct{}) (string, error) {
-			print("is called")
+			say("is called")
 			return "said", nil
 		}, sdk.Read)})
 		return err
@@ -186,7 +186,7 @@ func children(t *testing.T, pid int) (pids []int) {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			var child int
 			if _, err := fmt.Sscan(field, &child); err == nil {
 				pids = append(pids, child)

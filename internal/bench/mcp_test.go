@@ -25,7 +25,7 @@ var echoSchema = json.RawMessage(`{"type":"object","properties":{"text":{"type":
 // serves it.
 func openFace(tb testing.TB) *mcpserver.Server {
 	tb.Helper()
-	any, err := permission.ParsePattern("*")
+	whatever, err := permission.ParsePattern("*")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func openFace(tb testing.TB) *mcpserver.Server {
 	approver := mcpserver.NewApprover(life, permission.NewQueue(permission.QueueOptions{}), mcpserver.Deny, nil)
 	h, err := host.Open(context.Background(), &config.Config{Locations: []config.Location{{
 		Name: "a", Root: tb.TempDir(),
-		Policy: &permission.Policy{Lists: []permission.List{{Rules: []permission.Rule{{Action: any, Resource: any, Effect: permission.Allow}}}}},
+		Policy: &permission.Policy{Lists: []permission.List{{Rules: []permission.Rule{{Action: whatever, Resource: whatever, Effect: permission.Allow}}}}},
 	}}}, host.Options{Approver: approver})
 	if err != nil {
 		tb.Fatal(err)
