@@ -12,13 +12,21 @@ import (
 
 // Info is what the system says of a file.
 type Info struct {
-	Kind     service.FileKind
-	Size     int64
+	Kind service.FileKind
+	Size int64
+	// Names is how many names the file has.
+	Names    int
 	dev, ino uint64
+	modified unix.Timespec
+	changed  unix.Timespec
 }
 
 // Same says whether both are one file.
 func (i Info) Same(other Info) bool { return i.dev == other.dev && i.ino == other.ino }
+
+// Untouched says that both are one file, and that nothing was done to it between the
+// two looks, as far as the clock of its filesystem tells.
+func (i Info) Untouched(other Info) bool { return i == other }
 
 // attempts is how often the kernel may find that something was renamed while it
 // looked before the names are opened one by one.
@@ -160,7 +168,10 @@ func ReadlinkName(dir int, name string) (string, error) {
 func Close(fd int) { _ = unix.Close(fd) }
 
 func info(st *unix.Stat_t) Info {
-	i := Info{Size: st.Size, dev: uint64(st.Dev), ino: st.Ino} //nolint:unconvert // its width depends on the machine
+	i := Info{
+		Size: st.Size, Names: int(st.Nlink), dev: uint64(st.Dev), ino: st.Ino, //nolint:unconvert // their width depends on the machine
+		modified: st.Mtim, changed: st.Ctim,
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		i.Kind = service.RegularFile

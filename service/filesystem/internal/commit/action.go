@@ -1,0 +1,413 @@
+package commit
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
+)
+
+// look opens the file that has a name, and sees that it holds what the step expects.
+// The caller closes it.
+func (a *action) look(ctx context.Context, dir int, name string) (int, error) {
+	fd, err := openFile(dir, name)
+	if err != nil {
+		return -1, err
+	}
+	info, err := beneath.Stat(fd)
+	if err == nil {
+		err = a.holds(ctx, fd)
+	}
+	if err != nil {
+		beneath.Close(fd)
+		return -1, err
+	}
+	a.old = info
+	return fd, nil
+}
+
+// openFile opens a regular file, and nothing else: it is looked at before, for
+// opening a device or a pipe is an act of its own.
+func openFile(dir int, name string) (int, error) {
+	before, err := beneath.LstatName(dir, name)
+	if err != nil {
+		return -1, err
+	}
+	if before.Kind != service.RegularFile {
+		return -1, changed("", otherFile)
+	}
+	fd, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return -1, err
+	}
+	after, err := beneath.Stat(fd)
+	if err == nil && !after.Same(before) {
+		err = changed("", otherFile)
+	}
+	if err != nil {
+		beneath.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// holds compares the bytes of an open file with those that are expected.
+func (a *action) holds(ctx context.Context, fd int) error {
+	digest, err := Digest(ctx, fd)
+	if err != nil {
+		return err
+	}
+	if digest != a.Before.Digest {
+		return changed("", otherFile)
+	}
+	return nil
+}
+
+// Digest is the SHA-256 of an open file, from its beginning to its end. ctx ends it
+// within some megabytes, with the context's cause. A file over [service.MaxContent]
+// is an error of the kind FileTooLarge.
+func Digest(ctx context.Context, fd int) (digest [sha256.Size]byte, err error) {
+	hash := sha256.New()
+	buffer := make([]byte, 256<<10)
+	for at := int64(0); ; {
+		if ctx.Err() != nil {
+			return digest, context.Cause(ctx)
+		}
+		n, err := unix.Pread(fd, buffer, at)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return digest, err
+		case n == 0:
+			return [sha256.Size]byte(hash.Sum(nil)), nil
+		}
+		if at += int64(n); at > service.MaxContent {
+			return digest, tooLarge()
+		}
+		_, _ = hash.Write(buffer[:n]) // it never fails
+	}
+}
+
+// check sees that what has a name is what the step expects.
+func (a *action) check(ctx context.Context, dir int, name string) error {
+	info, err := beneath.LstatName(dir, name)
+	if err != nil {
+		return err
+	}
+	if !info.Same(a.Before.Info) || info.Kind != a.Before.Info.Kind {
+		return changed("", otherFile)
+	}
+	switch info.Kind {
+	case service.Symlink:
+		target, err := beneath.ReadlinkName(dir, name)
+		if err != nil {
+			return err
+		}
+		if target != a.Before.Target {
+			return changed("", otherFile)
+		}
+	case service.Directory:
+		if a.Kind != Remove {
+			break // it is moved with whatever is in it
+		}
+		tree, err := Tree(ctx, dir, name, len(a.Before.Tree))
+		more := isTooLarge(err)
+		if err != nil && !more {
+			return err
+		}
+		if more || !slices.EqualFunc(tree, a.Before.Tree, sameEntry) {
+			return changed("", "what is in it changed since the change was prepared"+again)
+		}
+	case service.RegularFile:
+		if a.Kind == Move {
+			break
+		}
+		fd, err := a.look(ctx, dir, name)
+		if err != nil {
+			return err
+		}
+		beneath.Close(fd)
+	}
+	a.old = info
+	return nil
+}
+
+func sameEntry(one, other Entry) bool {
+	if one.Path != other.Path || !one.Info.Same(other.Info) {
+		return false
+	}
+	return one.Info.Kind == service.Directory || one.Info.Untouched(other.Info)
+}
+
+// create gives the new file its name, if nobody else did.
+func (a *action) create(dir int, name string) (err error) {
+	if a.ours, err = beneath.Stat(a.fd); err != nil {
+		return err
+	}
+	if a.beside == "" {
+		err = beneath.Link(a.fd, dir, name)
+	} else if err = beneath.Move(dir, a.beside, dir, name); err == nil {
+		a.beside = ""
+	}
+	a.applied = err == nil
+	return err
+}
+
+// exchange puts the new file in the place of the old one, and looks at what came out.
+func (a *action) exchange(dir int, name string) (err error) {
+	if a.beside == "" {
+		beside := aside()
+		if err := beneath.Link(a.fd, dir, beside); err != nil {
+			return err
+		}
+		a.beside = beside
+	}
+	if a.ours, err = beneath.Stat(a.fd); err != nil {
+		return err
+	}
+	now, err := beneath.LstatName(dir, name)
+	if err != nil {
+		return err
+	}
+	if !now.Untouched(a.old) { // the bytes are looked at after the exchange too
+		return changed("", otherFile)
+	}
+	err = beneath.Exchange(dir, a.beside, name)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		if err = beneath.Replace(dir, a.beside, name); err == nil {
+			a.beside, a.applied = "", true
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	a.applied = true
+	// The exchange took whatever had the name at that moment.
+	came, err := a.look(context.Background(), dir, a.beside)
+	if err != nil {
+		return err
+	}
+	beneath.Close(came)
+	return nil
+}
+
+// remove takes the name away and looks at what had it.
+func (a *action) remove(dir int, name string) error {
+	beside := aside()
+	err := beneath.Move(dir, name, dir, beside)
+	if err != nil {
+		return err
+	}
+	a.beside, a.applied = beside, true
+	return a.check(context.Background(), dir, beside)
+}
+
+func (a *action) move(dir int, name string, toDir int, to string) error {
+	if err := beneath.Move(dir, name, toDir, to); err != nil {
+		return err
+	}
+	a.applied = true
+	info, err := beneath.LstatName(toDir, to)
+	if err != nil {
+		return err
+	}
+	if !info.Same(a.old) {
+		return changed("", otherFile)
+	}
+	return nil
+}
+
+// forget removes what was taken out of its place.
+func (a *action) forget(dir int) error {
+	switch {
+	case a.beside == "":
+		return nil
+	case a.Kind == Remove && a.Before.Info.Kind == service.Directory:
+		return removeTree(dir, a.beside, a.Before.Tree)
+	default:
+		return beneath.Unlink(dir, a.beside)
+	}
+}
+
+// undo takes the step back. What is no longer there, or is somebody else's by now, is
+// left.
+func (a *action) undo(r *run) error {
+	dir, ok := r.open[dirOf(a.Path)]
+	if !ok {
+		return nil // it did not begin
+	}
+	name := path.Base(a.Path)
+	if !a.applied {
+		if a.beside != "" && a.Kind != Remove {
+			return unlessGone(beneath.Unlink(dir, a.beside))
+		}
+		return nil
+	}
+	switch a.Kind {
+	case MakeDirectory:
+		if !a.created || !a.isOurs(dir, name) {
+			return nil
+		}
+		err := beneath.Rmdir(dir, name)
+		if errors.Is(err, unix.ENOTEMPTY) {
+			return nil // somebody uses it
+		}
+		return unlessGone(err)
+	case Create:
+		if !a.isOurs(dir, name) {
+			return nil
+		}
+		return unlessGone(beneath.Unlink(dir, name))
+	case Replace:
+		return a.exchangeBack(dir, name)
+	case Remove:
+		return beneath.Move(dir, a.beside, dir, name)
+	default:
+		return beneath.Move(r.open[dirOf(a.To)], path.Base(a.To), dir, name)
+	}
+}
+
+func (a *action) isOurs(dir int, name string) bool {
+	info, err := beneath.LstatName(dir, name)
+	return err == nil && info.Same(a.ours)
+}
+
+// exchanges is how often an exchange is taken back in the face of somebody who
+// replaces the file each time in between.
+const exchanges = 16
+
+// exchangeBack puts back what the exchange took out. If somebody replaced the new file
+// in the meantime, what they put there stays.
+func (a *action) exchangeBack(dir int, name string) error {
+	if a.beside == "" {
+		return errors.New("this filesystem cannot exchange two files, and what was replaced is gone")
+	}
+	if a.isOurs(dir, name) {
+		for range exchanges {
+			if err := beneath.Exchange(dir, a.beside, name); err != nil {
+				return err
+			}
+			if a.isOurs(dir, a.beside) {
+				break
+			}
+			// Somebody was faster, and what they put there is in our hands now.
+		}
+	}
+	return unlessGone(beneath.Unlink(dir, a.beside))
+}
+
+func unlessGone(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// Tree lists all that is in a directory, sorted by path. An entry more than most is an
+// error of the kind FileTooLarge.
+func Tree(ctx context.Context, dir int, name string, most int) ([]Entry, error) {
+	fd, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer beneath.Close(fd)
+	var all []Entry
+	if err := list(ctx, fd, "", most, &all); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(one, other Entry) int { return strings.Compare(one.Path, other.Path) })
+	return all, nil
+}
+
+func list(ctx context.Context, fd int, below string, most int, all *[]Entry) error {
+	entries, err := beneath.ReadDir(ctx, fd)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if len(*all) >= most {
+			return &service.FileError{Kind: service.FileTooLarge, Detail: "has more in it than one call may remove"}
+		}
+		info, err := beneath.LstatName(fd, e.Name)
+		if err != nil {
+			return err
+		}
+		at := path.Join(below, e.Name)
+		*all = append(*all, Entry{Path: at, Info: info})
+		if info.Kind != service.Directory {
+			continue
+		}
+		inner, err := beneath.Open(fd, e.Name, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err == nil {
+			err = list(ctx, inner, at, most, all)
+			beneath.Close(inner)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree removes a directory and what is known to be in it, and nothing else.
+func removeTree(dir int, name string, tree []Entry) error {
+	fd, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer beneath.Close(fd)
+	for _, e := range slices.Backward(tree) { // what is in a directory comes after it
+		if err := removeEntry(fd, e); err != nil {
+			return err
+		}
+	}
+	return beneath.Rmdir(dir, name)
+}
+
+func removeEntry(top int, e Entry) error {
+	dir, err := beneath.Open(top, path.Dir(e.Path), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer beneath.Close(dir)
+	if e.Info.Kind == service.Directory {
+		return beneath.Rmdir(dir, path.Base(e.Path))
+	}
+	return beneath.Unlink(dir, path.Base(e.Path))
+}
+
+func isTooLarge(err error) bool {
+	e, ok := errors.AsType[*service.FileError](err)
+	return ok && e.Kind == service.FileTooLarge
+}
+
+// Read gives the content of an open file. A file over [service.MaxContent] is an error
+// of the kind FileTooLarge.
+func Read(ctx context.Context, fd int, size int64) ([]byte, error) {
+	if size > service.MaxContent {
+		return nil, tooLarge()
+	}
+	content := make([]byte, size+1)
+	n, err := beneath.ReadFull(ctx, fd, content)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if n == len(content) { // it grew
+		return nil, changed("", "is being written to; try again")
+	}
+	return content[:n], nil
+}
+
+func tooLarge() error {
+	return &service.FileError{Kind: service.FileTooLarge, Detail: "is too large to be changed: at most 64 MiB"}
+}
