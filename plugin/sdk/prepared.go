@@ -54,10 +54,23 @@ func NewPrepared[In, Out any](
 	if prepare == nil || handler == nil {
 		return Tool{err: errors.New("the handler or its preparation is nil")}
 	}
-	return typed(description, func(ctx context.Context, call Call, in In) (Preparation[Result], error) {
-		p, err := prepare(ctx, call, in)
-		return p.encoded(), err
-	}, encoded(handler), schemaFor[Out], nil, options)
+	return typed(description, prepared(prepare, plain[In, Out]), finished(handler, plain[In, Out]), schemaFor[Out], nil, options)
+}
+
+// NewPreparedProjected is [NewPrepared] for a tool whose model reads something else than
+// the output; project is as in [NewProjected].
+func NewPreparedProjected[In, Out, Structured any](
+	description string,
+	prepare func(ctx context.Context, call Call, in In) (Preparation[Out], error),
+	handler func(ctx context.Context, call Call, in In) (Out, error),
+	project func(in In, out Out) (Structured, []Content),
+	options ...Option,
+) Tool {
+	if prepare == nil || handler == nil || project == nil {
+		return Tool{err: errors.New("the handler, its preparation or the projection is nil")}
+	}
+	finish := projected(project)
+	return typed(description, prepared(prepare, finish), finished(handler, finish), schemaFor[Out], schemaFor[Structured], options)
 }
 
 // DynamicPrepared is [NewPrepared] for a tool whose schemas are known only at run
@@ -74,16 +87,21 @@ func DynamicPrepared(
 	return dynamic(d, prepare, handler, options)
 }
 
-// encoded is p with an action that gives a result.
-func (p Preparation[Out]) encoded() Preparation[Result] {
-	out := Preparation[Result]{
-		Effects: p.Effects, Irreversible: p.Irreversible, Requests: p.Requests, Targets: p.Targets,
-		Review: p.Review, Discard: p.Discard,
+// prepared is a preparation whose action gives a result.
+func prepared[In, Out any](
+	prepare func(context.Context, Call, In) (Preparation[Out], error), finish func(In, Out) (Result, error),
+) func(context.Context, Call, In) (Preparation[Result], error) {
+	return func(ctx context.Context, call Call, in In) (Preparation[Result], error) {
+		p, err := prepare(ctx, call, in)
+		out := Preparation[Result]{
+			Effects: p.Effects, Irreversible: p.Irreversible, Requests: p.Requests, Targets: p.Targets,
+			Review: p.Review, Discard: p.Discard,
+		}
+		if p.Commit == nil {
+			return out, err
+		}
+		commit := finished(func(ctx context.Context, call Call, _ In) (Out, error) { return p.Commit(ctx, call) }, finish)
+		out.Commit = func(ctx context.Context, call Call) (Result, error) { return commit(ctx, call, in) }
+		return out, err
 	}
-	if p.Commit == nil {
-		return out
-	}
-	commit := encoded(func(ctx context.Context, call Call, _ struct{}) (Out, error) { return p.Commit(ctx, call) })
-	out.Commit = func(ctx context.Context, call Call) (Result, error) { return commit(ctx, call, struct{}{}) }
-	return out
 }

@@ -18,8 +18,8 @@ import (
 type Tools map[string]Tool
 
 // A Tool is a description, schemas, and one handler. It has no name and may be
-// registered under several. [New], [NewProjected], [NewPrepared], [Dynamic] and
-// [DynamicPrepared] make one.
+// registered under several. [New], [NewProjected], [NewPrepared],
+// [NewPreparedProjected], [Dynamic] and [DynamicPrepared] make one.
 type Tool struct {
 	value   tool.Tool
 	prepare dynamicPrepare // nil for a tool of which every call is declared
@@ -39,7 +39,7 @@ func New[In, Out any](description string, handler func(ctx context.Context, call
 	if handler == nil {
 		return Tool{err: errors.New("the handler is nil")}
 	}
-	return typed(description, nil, encoded(handler), schemaFor[Out], nil, options)
+	return typed(description, nil, finished(handler, plain[In, Out]), schemaFor[Out], nil, options)
 }
 
 // NewProjected makes a tool whose model reads something else than the output.
@@ -56,20 +56,7 @@ func NewProjected[In, Out, Structured any](
 	if handler == nil || project == nil {
 		return Tool{err: errors.New("the handler or the projection is nil")}
 	}
-	return typed(description, nil, func(ctx context.Context, call Call, in In) (Result, error) {
-		out, err := handler(ctx, call, in)
-		if err != nil {
-			return Result{}, err
-		}
-		var result Result
-		if result.Output, err = encode(out); err != nil {
-			return Result{}, err
-		}
-		structured, content := project(in, out)
-		result.Content = content
-		result.Structured, err = encode(structured)
-		return result, err
-	}, schemaFor[Out], schemaFor[Structured], options)
+	return typed(description, nil, finished(handler, projected(project)), schemaFor[Out], schemaFor[Structured], options)
 }
 
 // Declaration is what a dynamic tool says of itself. The schemas are JSON Schema
@@ -147,15 +134,35 @@ func decoded[In, Answer any](handler func(context.Context, Call, In) (Answer, er
 	}
 }
 
-// encoded makes an output of a handler a result.
-func encoded[In, Out any](handler func(context.Context, Call, In) (Out, error)) func(context.Context, Call, In) (Result, error) {
+// finished is a handler whose output is made a result.
+func finished[In, Out any](
+	handler func(context.Context, Call, In) (Out, error), finish func(In, Out) (Result, error),
+) func(context.Context, Call, In) (Result, error) {
 	return func(ctx context.Context, call Call, in In) (Result, error) {
 		out, err := handler(ctx, call, in)
 		if err != nil {
 			return Result{}, err
 		}
-		output, err := encode(out)
-		return Result{Output: output}, err
+		return finish(in, out)
+	}
+}
+
+// plain makes an output the result.
+func plain[In, Out any](_ In, out Out) (Result, error) {
+	output, err := encode(out)
+	return Result{Output: output}, err
+}
+
+// projected makes a result of what an output is projected to.
+func projected[In, Out, Structured any](project func(In, Out) (Structured, []Content)) func(In, Out) (Result, error) {
+	return func(in In, out Out) (result Result, err error) {
+		if result.Output, err = encode(out); err != nil {
+			return Result{}, err
+		}
+		structured, content := project(in, out)
+		result.Content = content
+		result.Structured, err = encode(structured)
+		return result, err
 	}
 }
 
