@@ -221,7 +221,7 @@ type GrepResult struct {
 	Skipped    Skipped
 }
 
-// FileErrorKind says what is wrong with a path or a query.
+// FileErrorKind says what is wrong with a path, a query or a change.
 type FileErrorKind string
 
 // The kinds of file errors.
@@ -243,6 +243,11 @@ const (
 	FileAmbiguous    FileErrorKind = "ambiguous" // it is there more than once
 	FileTooLarge     FileErrorKind = "too_large"
 	FileIO           FileErrorKind = "io"
+	FileNoMatch      FileErrorKind = "no_match"  // the text to be changed is not in the file
+	FileAmbiguous    FileErrorKind = "ambiguous" // it is there more than once
+	FileStale        FileErrorKind = "stale"     // the file is not what the session saw (law 28)
+	FileExists       FileErrorKind = "exists"
+	FileTooLarge     FileErrorKind = "too_large"
 )
 
 // A FileError is an error of the filesystem that a tool may show to its model.

@@ -1,0 +1,236 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/toolhost/toolhost/service"
+)
+
+func open(t testing.TB, content string) *Document {
+	t.Helper()
+	d, err := Open([]byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestOpen(t *testing.T) {
+	for _, tt := range []struct{ name, content, text, plain, ending string }{
+		{"nothing", "", "", "", ""},
+		{"mark", "\xef\xbb\xbfa\r\nb\n", "a\r\nb\n", "a\nb\n", "\r\n"},
+		{"most", "a\nb\nc\r\n", "a\nb\nc\r\n", "a\nb\nc\n", "\n"},
+		{"lone carriage returns", "a\rb\r\r\nc", "a\rb\r\r\nc", "a\rb\r\nc", "\r\n"},
+		{"latin-1", "caf\xe9\n", "caf\xe9\n", "caf\xe9\n", "\n"},
+		{"UTF-16LE", "\xff\xfea\x00\r\x00\n\x00\x3d\xd8\x00\xde", "a\r\n😀", "a\n😀", "\r\n"},
+		{"UTF-16BE", "\xfe\xff\x00a\x00\n\xd8\x3d\xde\x00", "a\n😀", "a\n😀", "\n"},
+		{"half a pair", "\xfe\xff\xd8\x3d\x00a", "\xed\xa0\xbda", "\xed\xa0\xbda", ""},
+		{"the other half", "\xfe\xff\xde\x00\xd8\x3d", "\xed\xb8\x80\xed\xa0\xbd", "\xed\xb8\x80\xed\xa0\xbd", ""},
+		{"half a unit", "\xfe\xff\x00a\x00", "a", "a", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := open(t, tt.content)
+			if got := string(d.Text()); got != tt.text {
+				t.Errorf("text %q, want %q", got, tt.text)
+			}
+			if got := string(d.Plain()); got != tt.plain {
+				t.Errorf("plain text %q, want %q", got, tt.plain)
+			}
+			if got := d.Ending(); got != tt.ending {
+				t.Errorf("ending %q, want %q", got, tt.ending)
+			}
+		})
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	for _, tt := range []struct {
+		content []byte
+		kind    service.FileErrorKind
+	}{
+		{[]byte("a\x00b"), service.FileBinary},
+		{[]byte("\xff\xfe\x00\x00a\x00\x00\x00"), service.FileBinary},
+		{make([]byte, MaxBytes+1), service.FileTooLarge},
+	} {
+		_, err := Open(tt.content)
+		if got := (*service.FileError)(nil); !errors.As(err, &got) || got.Kind != tt.kind {
+			t.Errorf("%.10q: got %v, want %s", tt.content, err, tt.kind)
+		}
+	}
+}
+
+// Content draws a file: of any encoding, with ends of lines of both kinds.
+func drawContent(t *rapid.T) string {
+	parts := []string{"a", "b", " ", "\n", "\r\n", "\r", "é", "\ufffd", "日本", "😀", "\xe9", "\xff"}
+	text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 40).Draw(t, "text"), "")
+	switch rapid.IntRange(0, 3).Draw(t, "encoding") {
+	case 1:
+		return "\xef\xbb\xbf" + text
+	case 2, 3:
+		units := utf16.Encode([]rune(text))
+		for i := range units {
+			if rapid.IntRange(0, 15).Draw(t, "half") == 0 {
+				units[i] = uint16(rapid.IntRange(0xd800, 0xdfff).Draw(t, "surrogate"))
+			}
+		}
+		little := rapid.Bool().Draw(t, "little")
+		out := []byte{0xfe, 0xff}
+		if little {
+			out = []byte{0xff, 0xfe}
+		}
+		for _, u := range units {
+			if little {
+				out = append(out, byte(u), byte(u>>8))
+			} else {
+				out = append(out, byte(u>>8), byte(u))
+			}
+		}
+		if rapid.Bool().Draw(t, "odd") {
+			out = append(out, 'x')
+		}
+		if _, err := Open(out); err != nil { // UTF-32, by its looks
+			return text
+		}
+		return string(out)
+	}
+	return text
+}
+
+// What is put into a text is in it, and all other bytes of the file are as they
+// were: beginning and end, and nothing else is lost. Seen to fail: with half a pair
+// counted as two bytes of the text.
+func TestSplice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		content := drawContent(t)
+		d, err := Open([]byte(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := d.Plain()
+		starts := []int{0, len(plain)}
+		for i := range plain {
+			if utf8.RuneStart(plain[i]) && utf8.RuneStart(plain[max(i-1, 0)]) && plain[max(i-1, 0)] < utf8.RuneSelf {
+				starts = append(starts, i)
+			}
+		}
+		slices.Sort(starts)
+		from := rapid.SampledFrom(starts).Draw(t, "from")
+		to := rapid.SampledFrom(starts).Draw(t, "to")
+		from, to = min(from, to), max(from, to)
+		put := rapid.SampledFrom([]string{"", "x", "é\n", "😀"}).Draw(t, "new")
+		changes := []Change{{Start: from, End: to, New: put}}
+		d.FromPlain(changes)
+		got, err := d.Splice(changes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := d.Text()
+		if want := string(text[:changes[0].Start]) + put + string(text[changes[0].End:]); !bytes.Equal(open2(t, got).Text(), []byte(want)) && !joins(text, changes[0]) {
+			t.Fatalf("got %q of %q, want the text %q", got, content, want)
+		}
+		if Plain(string(text[changes[0].Start:changes[0].End])) != string(plain[from:to]) {
+			t.Fatalf("%d to %d of the plain text became %v", from, to, changes)
+		}
+		// The bytes before and after are those of the file.
+		head := d.forward(place{raw: d.mark}, changes[0].Start).raw
+		tail := len(content) - d.forward(place{raw: d.mark}, changes[0].End).raw
+		if string(got[:head]) != content[:head] || string(got[len(got)-tail:]) != content[len(content)-tail:] ||
+			string(got[head:len(got)-tail]) != string(d.encode(nil, put)) {
+			t.Fatalf("got %q of %q", got, content)
+		}
+	})
+}
+
+// joins says that two halves of a pair meet where something was taken out, or that
+// the file became another by its looks.
+func joins(text []byte, c Change) bool {
+	return c.New == "" && (c.Start >= 3 && text[c.Start-3] == 0xed || c.Start == 0)
+}
+
+func open2(t *rapid.T, content []byte) *Document {
+	d, err := Open(content)
+	if err != nil {
+		return &Document{}
+	}
+	return d
+}
+
+func TestSpliceTooLarge(t *testing.T) {
+	d := open(t, "ab\n")
+	big := strings.Repeat("x", MaxBytes/2)
+	_, err := d.Splice([]Change{{0, 0, big}, {1, 1, big}})
+	if got := (*service.FileError)(nil); !errors.As(err, &got) || got.Kind != service.FileTooLarge {
+		t.Errorf("got %v, want an error of the size", err)
+	}
+}
+
+func TestEnd(t *testing.T) {
+	for _, tt := range []struct{ plain, replaced, ending, want string }{
+		{"a\nb\nc", "x\r\ny\nz", "\n", "a\r\nb\nc"},
+		{"a\nb\n", "x\n", "\r\n", "a\nb\r\n"},
+		{"a\nb", "", "\r\n", "a\r\nb"},
+		{"\n\n", "\n", "\r\n", "\n\r\n"},
+		{"a", "\r\n", "\n", "a"},
+	} {
+		if got := End(tt.plain, []byte(tt.replaced), tt.ending); got != tt.want {
+			t.Errorf("%q for %q: got %q, want %q", tt.plain, tt.replaced, got, tt.want)
+		}
+	}
+}
+
+// Both searches find what a plain one does. Seen to fail: with the steady one
+// begun anew behind each match.
+func TestFind(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		letters := rapid.StringMatching(`[ab]{0,200}`)
+		content := strings.Repeat(letters.Draw(t, "content"), rapid.IntRange(1, 5).Draw(t, "times"))
+		wanted := rapid.StringMatching(`[ab]{1,80}`).Draw(t, "wanted")
+		if from := rapid.IntRange(0, len(content)).Draw(t, "from"); rapid.Bool().Draw(t, "part") && from < len(content) {
+			wanted = content[from : from+min(len(content)-from, rapid.IntRange(1, 100).Draw(t, "length"))]
+		}
+		var want, steadily []int
+		for i := range len(content) {
+			if strings.HasPrefix(content[i:], wanted) {
+				want = append(want, i)
+			}
+		}
+		if got := slices.Collect(Find([]byte(content), wanted)); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		findSteadily([]byte(content), []byte(wanted), 0, func(i int) bool { steadily = append(steadily, i); return true })
+		if !slices.Equal(steadily, want) {
+			t.Fatalf("steadily: got %v, want %v", steadily, want)
+		}
+	})
+}
+
+// Texts that are made to be searched slowly take no longer, by far, than those that
+// are not: in quadratic time, this would take hours.
+func TestFindHostile(t *testing.T) {
+	content := bytes.Repeat([]byte("a"), MaxBytes)
+	start := time.Now()
+	for _, wanted := range []string{
+		strings.Repeat("a", 1<<20),
+		strings.Repeat("a", 1<<20) + "b",
+		"b" + strings.Repeat("a", 1<<20),
+		strings.Repeat("a", 1<<19) + "b" + strings.Repeat("a", 1<<19),
+	} {
+		n := 0
+		for range Find(content, wanted) {
+			n++
+		}
+		if want := len(content) - len(wanted) + 1; n != 0 && n != want {
+			t.Errorf("got %d places, want %d", n, want)
+		}
+	}
+	t.Log(time.Since(start))
+}
