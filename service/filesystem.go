@@ -243,11 +243,6 @@ const (
 	FileAmbiguous    FileErrorKind = "ambiguous" // it is there more than once
 	FileTooLarge     FileErrorKind = "too_large"
 	FileIO           FileErrorKind = "io"
-	FileNoMatch      FileErrorKind = "no_match"  // the text to be changed is not in the file
-	FileAmbiguous    FileErrorKind = "ambiguous" // it is there more than once
-	FileStale        FileErrorKind = "stale"     // the file is not what the session saw (law 28)
-	FileExists       FileErrorKind = "exists"
-	FileTooLarge     FileErrorKind = "too_large"
 )
 
 // A FileError is an error of the filesystem that a tool may show to its model.
