@@ -4,18 +4,24 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service"
 )
 
-// Info is what the system says of a file.
+// Info is what the system says of a file. Two that are equal are of one file that did
+// not change in between, as far as its times are fine enough to say so.
 type Info struct {
-	Kind     service.FileKind
-	Size     int64
-	dev, ino uint64
+	Kind         service.FileKind
+	Size         int64
+	dev, ino     uint64
+	mtime, ctime int64 // nanoseconds since 1970
 }
+
+// Changed is when the file, or what is said of it, last changed.
+func (i Info) Changed() time.Time { return time.Unix(0, i.ctime) }
 
 // Same says whether both are one file.
 func (i Info) Same(other Info) bool { return i.dev == other.dev && i.ino == other.ino }
@@ -160,7 +166,10 @@ func ReadlinkName(dir int, name string) (string, error) {
 func Close(fd int) { _ = unix.Close(fd) }
 
 func info(st *unix.Stat_t) Info {
-	i := Info{Size: st.Size, dev: uint64(st.Dev), ino: st.Ino} //nolint:unconvert // its width depends on the machine
+	i := Info{
+		Size: st.Size, dev: uint64(st.Dev), ino: st.Ino, //nolint:unconvert // its width depends on the machine
+		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		i.Kind = service.RegularFile
@@ -172,6 +181,17 @@ func info(st *unix.Stat_t) Info {
 		i.Kind = service.SpecialFile
 	}
 	return i
+}
+
+// ReadAt reads a file from a position on, wherever the descriptor stands: what one
+// system call gives, and 0 at the end.
+func ReadAt(fd int, b []byte, at int64) (int, error) {
+	for {
+		n, err := unix.Pread(fd, b, at)
+		if !errors.Is(err, unix.EINTR) {
+			return max(n, 0), err
+		}
+	}
 }
 
 // readStep is how much is read between two looks at the context.
@@ -186,10 +206,7 @@ func ReadFull(ctx context.Context, fd int, b []byte) (int, error) {
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		m, err := unix.Pread(fd, b[n:min(len(b), n+readStep)], int64(n))
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
+		m, err := ReadAt(fd, b[n:min(len(b), n+readStep)], int64(n))
 		if err != nil {
 			return n, err
 		}
