@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/toolhost/toolhost/service"
@@ -21,10 +23,13 @@ const (
 	hashStep = 256 << 10
 )
 
-// Read gives a page of a text file; see [service.ReadQuery] and [service.Page].
-// The file is read as it is now, as far as it reaches now. Errors are
+// Read gives a page of a text file, or an image; see [service.ReadQuery] and
+// [service.Page]. The file is read as it is now, as far as it reaches now. Errors are
 // [*service.FileError]s, those of the gate, or the context's cause. The last page
-// of a large file takes as long as reading it, and no more memory than the first.
+// of a large file takes as long as reading it, unless it is asked for from the end, and
+// no more memory than the first. ctx is looked at between two pieces of the file: a
+// system that never gives the next one, as a broken network filesystem does, is waited
+// for.
 //
 // Any page is evidence that the caller's session has read the file (law 28): the
 // digest of the whole of it is recorded, unless the file changed while it was read, or
@@ -49,10 +54,14 @@ func (r *Root) read(ctx context.Context, query service.ReadQuery) (service.Page,
 		return service.Page{}, err
 	}
 	v := view{root: r, info: info, at: at}
-	if info.Size <= wholeBytes {
+	switch {
+	case info.Size == 0:
+		return v.unsized(ctx, query)
+	case info.Size <= wholeBytes:
 		return v.small(ctx, query)
+	default:
+		return v.large(ctx, query)
 	}
-	return v.large(ctx, query)
 }
 
 func (r *Root) fd() int { return int(r.file.Fd()) }
@@ -71,12 +80,74 @@ func (v view) small(ctx context.Context, query service.ReadQuery) (service.Page,
 	if err != nil {
 		return service.Page{}, err
 	}
-	content = content[:n]
-	page, err := text.ReadPage(ctx, bytes.NewReader(content), v.info.Size, query)
+	return v.page(ctx, content[:n], query)
+}
+
+// page gives a page of the whole content.
+func (v view) page(ctx context.Context, content []byte, query service.ReadQuery) (service.Page, error) {
+	page, err := text.ReadPage(ctx, bytes.NewReader(content), int64(len(content)), query)
 	if err == nil {
 		v.saw(ctx, func() (evidence.Digest, error) { return sha256.Sum256(content), nil })
 	}
 	return page, err
+}
+
+// unsized reads a file that says that it is empty: it is, or its content is made up
+// while it is read, and may have no end.
+func (v view) unsized(ctx context.Context, query service.ReadQuery) (service.Page, error) {
+	content, ended, err := readUnsized(ctx, v.root.fd())
+	if err != nil {
+		return service.Page{}, err
+	}
+	if ended {
+		return v.page(ctx, content, query)
+	}
+	return firstPages(ctx, content, query)
+}
+
+// firstPages gives a page of what was read of a file that goes on.
+func firstPages(ctx context.Context, content []byte, query service.ReadQuery) (service.Page, error) {
+	if query.Offset < 0 {
+		return service.Page{}, errNoEnd("its end is not known: read it from the beginning")
+	}
+	if line := bytes.LastIndexByte(content, '\n'); line >= 0 {
+		content = content[:line+1]
+	}
+	if query.Offset > max(1, bytes.Count(content, []byte("\n"))) {
+		return service.Page{}, errNoEnd("only those can be read")
+	}
+	page, err := text.ReadPage(ctx, bytes.NewReader(content), int64(len(content)), query)
+	if err != nil {
+		return service.Page{}, err
+	}
+	page.Size, page.TotalLines, page.More = -1, -1, true
+	return page, nil
+}
+
+func errNoEnd(so string) error {
+	return &service.FileError{
+		Kind:   service.FileTooLarge,
+		Detail: fmt.Sprintf("says no size and has more than %d MiB, so %s", service.MaxUnsized>>20, so),
+	}
+}
+
+// readUnsized reads a file to its end, or as much as is read of one that may have none.
+func readUnsized(ctx context.Context, fd int) (content []byte, ended bool, err error) {
+	for len(content) <= service.MaxUnsized {
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
+		content = slices.Grow(content, 4<<10)
+		n, err := beneath.ReadAt(fd, content[len(content):cap(content)], int64(len(content)))
+		if err != nil {
+			return nil, false, err
+		}
+		if n == 0 {
+			return content, true, nil
+		}
+		content = content[:len(content)+n]
+	}
+	return content[:service.MaxUnsized], false, nil
 }
 
 // large reads what the page needs, and the whole file only to hash it.

@@ -63,7 +63,7 @@ func (f *FileSystem) ResolveRoot(ctx context.Context, caller Caller, spelled str
 	}
 	h, err := f.openStored(ctx, rel)
 	if err != nil {
-		return nil, describe(spelled, f.suggest(ctx, caller.Gate, err))
+		return nil, describe(spelled, f.suggest(ctx, caller.Gate, spelled, err))
 	}
 	if directory && h.info.Kind != service.Directory {
 		beneath.Close(h.fd)
