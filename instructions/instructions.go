@@ -216,6 +216,7 @@ func (f *Finder) read(ctx context.Context, gate quiet, session, path string) (re
 	if f.knows(session, path) {
 		return file{}, false, nil
 	}
+	// Of no session: what the host shows is no evidence that the session read the file.
 	root, err := f.options.Files.ResolveRoot(ctx, filesystem.Caller{Gate: gate}, path)
 	if err != nil {
 		return file{}, false, unlessUnreadable(ctx, err)

@@ -42,8 +42,8 @@ type Options struct {
 	Approvals permission.Approvals
 	// Outputs is the directory below which whole outputs are kept.
 	Outputs string
-	// State, if it is not nil, remembers which instructions a session was given, and
-	// Calls records the calls that may do more than read.
+	// State, if it is not nil, remembers which instructions a session was given and which
+	// files it read, and Calls records the calls that may do more than read.
 	State *state.Store
 	Calls *state.Calls
 	// Hooks are those of the embedding program (law 21).
@@ -96,7 +96,7 @@ func Open(ctx context.Context, parent *scope.Scope, cfg config.Location, options
 }
 
 func (l *Location) open(ctx context.Context) (err error) {
-	if l.files, err = filesystem.Open(l.config.Root, filesystem.Options{}); err != nil {
+	if l.files, err = l.openFiles(); err != nil {
 		return err
 	}
 	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {

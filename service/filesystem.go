@@ -9,6 +9,11 @@ const (
 	PageLines = 2000
 	// PageBytes is the most bytes of text in a page.
 	PageBytes = 50 << 10
+	// MaxImage is the most bytes of an image that is read.
+	MaxImage = 5 << 20
+	// MaxUnsized is how much is read of a file that says that it has no bytes, and has
+	// some, as those of procfs do.
+	MaxUnsized = 16 << 20
 	// LineBytes is where a single line of a page is cut.
 	LineBytes = 2000
 	// MatchLineBytes is the width of the window around a match in a long line.
@@ -63,19 +68,22 @@ type RootInfo struct {
 // ReadQuery asks for a page of a file.
 type ReadQuery struct {
 	// Offset is the first line wanted, counted from 1; 0 means 1. A negative
-	// offset counts from the end: -10 starts at the tenth line from the last.
+	// offset counts from the end: -10 starts at the tenth line from the last. An image
+	// has no lines, and takes neither an offset nor a limit.
 	Offset int
 	// Limit is how many lines are wanted: 1 to PageLines, 0 for PageLines.
 	Limit int
 }
 
-// Page is a part of a text file.
+// Page is a part of a text file, or an image.
 type Page struct {
 	// Text holds whole lines, each ended as in the file; a line over LineBytes is
 	// cut and marked in CutLines. Text is valid UTF-8: UTF-16 with a byte order
 	// mark is decoded, and in other encodings each invalid byte is U+FFFD.
 	Text string
-	// First is the number of the first line, from 1; 0 when the page is empty.
+	// First is the number of the first line, from 1; 0 when the page is empty, and -1
+	// when it was read from the end and counting the lines before it would have cost
+	// reading more than the engine is willing to.
 	First int
 	// Lines is how many lines Text has.
 	Lines int
@@ -84,14 +92,27 @@ type Page struct {
 	TotalLines int
 	// More says that lines follow the page.
 	More bool
-	// CutLines lists the numbers of the lines that were cut.
+	// CutLines lists the numbers of the lines that were cut; where First is -1 they are
+	// counted from the beginning of the page.
 	CutLines []int
-	// Size is the size of the file in bytes.
+	// Size is the size of the file in bytes; of one that says 0 and has content, how much
+	// that is, or -1 when it is more than MaxUnsized.
 	Size int64
-	// Encoding is "utf-8", "utf-16le", "utf-16be", or "unknown-8bit".
+	// Encoding is "utf-8", "utf-16le", "utf-16be", or "unknown-8bit"; empty for an image.
 	Encoding string
 	// BOM says that the file begins with a byte order mark; it is not in Text.
 	BOM bool
+	// Media is the image, when the file is one: then all of the above but Size is empty.
+	Media *Media
+}
+
+// Media is a file that is not for reading but for looking at.
+type Media struct {
+	// Type is image/png, image/jpeg, image/gif or image/webp: what the file begins as,
+	// whatever its name says.
+	Type string
+	// Data is the whole file. Nothing says that it is a valid image.
+	Data []byte
 }
 
 // Skipped counts what an answer leaves out, by reason, so that "nothing found"

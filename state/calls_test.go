@@ -442,7 +442,7 @@ func TestMigrationKeepsTrust(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	mustTrust(t, s, record("/p", 1))
-	if _, err := s.db.Exec("DROP TABLE calls; DROP TABLE seen_instructions; DROP TABLE approvals; DROP TABLE approval_changes; DROP TABLE trust_contents; DROP TABLE programs; PRAGMA user_version = 1"); err != nil {
+	if _, err := s.db.Exec("DROP TABLE calls; DROP TABLE seen_instructions; DROP TABLE approvals; DROP TABLE approval_changes; DROP TABLE trust_contents; DROP TABLE programs; DROP TABLE seen_files; PRAGMA user_version = 1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -1,7 +1,7 @@
 // Package state keeps what outlives a host, in one SQLite database of the
 // user's: the record of which config files the user trusts, with their content, and
 // of what the programs of plugins are (law 40), of the calls that were started (law 15), of the instructions that a session has been given
-// (law 30), and of what a person approved for good (law 34). Beside it is the audit
+// (law 30) and of the files that it saw (law 28), and of what a person approved for good (law 34). Beside it is the audit
 // log, in files of its own.
 //
 // A [Store] opens its database when it is first needed and not before, since most

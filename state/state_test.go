@@ -47,6 +47,8 @@ func TestMain(m *testing.M) {
 			role = makeCalls
 		case "see":
 			role = seeInstructions
+		case "evidence":
+			role = seeFiles
 		case "approve":
 			role = saveApprovals
 		case "audit":
@@ -269,7 +271,7 @@ func TestBrokenDatabase(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, "schema version 99 is newer than this program, which knows 4: upgrade toolhost"},
+		}, "schema version 99 is newer than this program, which knows 5: upgrade toolhost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,10 +48,12 @@ func DefaultDir() (string, error) {
 type Store struct {
 	options Options
 
-	view ApprovalView
+	view     ApprovalView
+	recorded atomic.Int64 // how much evidence, by this process
 
-	turn chan struct{} // held to open and close; it guards what follows
-	db   *sql.DB       // nil until it is needed
+	turn  chan struct{} // held to open and close; it guards what follows
+	db    *sql.DB       // nil until it is needed
+	quick *sql.DB       // the same, for what need not survive a failure of the machine
 }
 
 // New makes a store. It touches nothing on disk.
@@ -66,9 +69,11 @@ func (s *Store) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	err := s.view.close()
-	if s.db != nil {
-		err = errors.Join(err, s.db.Close())
-		s.db = nil
+	for _, db := range []**sql.DB{&s.db, &s.quick} {
+		if *db != nil {
+			err = errors.Join(err, (*db).Close())
+			*db = nil
+		}
 	}
 	return err
 }
@@ -340,6 +345,16 @@ func migrations() []string {
 			at     INTEGER NOT NULL  -- nanoseconds since 1970
 		) STRICT, WITHOUT ROWID;
 		CREATE INDEX programs_at ON programs (at)`,
+		`CREATE TABLE seen_files (
+			root    TEXT    NOT NULL,
+			session TEXT    NOT NULL,
+			path    TEXT    NOT NULL,
+			content BLOB    NOT NULL, -- its SHA-256
+			at      INTEGER NOT NULL, -- milliseconds since 1970
+			PRIMARY KEY (root, session, path)
+		) STRICT, WITHOUT ROWID;
+		CREATE INDEX seen_files_at ON seen_files (at);
+		CREATE INDEX seen_files_session ON seen_files (root, session, at)`,
 	}
 }
 

@@ -86,7 +86,7 @@ func TestMigrationKeepsTrustWithoutContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.Exec("DROP TABLE trust_contents; DROP TABLE programs; PRAGMA user_version = 3"); err != nil {
+	if _, err := s.db.Exec("DROP TABLE trust_contents; DROP TABLE programs; DROP TABLE seen_files; PRAGMA user_version = 3"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

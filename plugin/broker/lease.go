@@ -55,7 +55,7 @@ func newLease(b *Broker, call tool.Call, silent string) *Lease {
 
 // caller is on whose behalf the filesystem acts.
 func (l *Lease) caller() filesystem.Caller {
-	return filesystem.Caller{Gate: l.gate, Session: l.whose.Session}
+	return filesystem.Caller{Gate: l.gate, Session: l.whose.Session, Preparing: l.silent != ""}
 }
 
 // Token is what callbacks carry.

@@ -234,7 +234,7 @@ func TestLaw22FailuresAreDeliberate(t *testing.T) {
 		{"read", `{"path": "nope"}`, "nope: does not exist"},
 		{"read", `{"path": "../x"}`, "../x: leads out of the root; only what is below it can be reached"},
 		{"read", `{"path": "dir"}`, "dir: is a directory; list it, or name a file in it"},
-		{"read", `{"path": "zero"}`, "zero: is a binary file of 1 bytes, and only text can be read"},
+		{"read", `{"path": "zero"}`, "zero: is a binary file of 1 bytes, and only text and images (PNG, JPEG, GIF, WebP) can be read"},
 		{"read", `{"path": "a.txt", "offset": 3}`, "a.txt: line 3 is past the end: the file has 2 lines; a negative offset counts from the end"},
 		{"read", `{"path": "a.txt", "limit": 2001}`, "limit is 2001: give 1 to 2000, or leave it out"},
 		{"read", `{"path": "a.txt", "limit": -1}`, "limit is -1: give 1 to 2000, or leave it out"},

@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,64 +11,90 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
+	"github.com/toolhost/toolhost/service/filesystem/internal/similar"
 )
 
-// maxSuggestions is how many names an error offers; more would be no help.
-const maxSuggestions = 3
-
-// alike is a name without what is easily lost when it is copied: which kind of
-// space it has, whether accents are composed, and case.
-func alike(name string) string {
-	spaced := strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Zs, r) {
-			return ' '
-		}
-		return r
-	}, norm.NFC.String(name))
-	return strings.ToLower(spaced)
-}
+const (
+	// maxSuggestions is how many names an error offers; more would be no help.
+	maxSuggestions = 3
+	// lookAtNames is among how many names of a directory those are looked for, so that a
+	// mistake costs no more than it is worth.
+	lookAtNames = 100_000
+)
 
 // suggest adds to an error of a missing name those beside it that differ from it
 // in little (case A07). They are never opened instead. What list does not allow
 // is not named.
-func (f *FileSystem) suggest(ctx context.Context, gate Gate, err error) error {
+func (f *FileSystem) suggest(ctx context.Context, gate Gate, spelled string, err error) error {
 	m, ok := errors.AsType[*missing](err)
 	if !ok || !errors.Is(err, unix.ENOENT) {
 		return err
 	}
-	similar, listed := f.similar(ctx, m.parent, m.name)
-	if listed != nil {
+	found, listed := f.nearby(ctx, gate, m)
+	if listed != nil || len(found) == 0 {
 		return err // the name is missing, whatever is beside it
 	}
 	var names []string
-	for _, name := range similar {
-		if found := path.Join(m.parent, name); gate.Allows(service.ActionList, found) {
-			names = append(names, fmt.Sprintf("%+q", found))
-		}
+	for _, n := range found {
+		names = append(names, fmt.Sprintf("%+q", n.path))
 	}
-	if len(names) == 0 || len(names) > maxSuggestions {
-		return err
+	detail := fmt.Sprintf("%s; did you mean %s?", notFound(spelled, err), strings.Join(names, " or "))
+	if found[0].kinship == similar.Twin {
+		detail += " It differs in spaces, accents or case"
 	}
-	return &service.FileError{
-		Kind:   service.FileNotFound,
-		Detail: fmt.Sprintf("does not exist; did you mean %s? It differs in spaces, accents or case", strings.Join(names, " or ")),
-	}
+	return &service.FileError{Kind: service.FileNotFound, Detail: detail}
 }
 
-// similar gives the other names in a directory that are alike, sorted.
-func (f *FileSystem) similar(ctx context.Context, dir, name string) ([]string, error) {
-	names, err := f.names(ctx, dir)
+// A neighbour is a name that could have been meant.
+type neighbour struct {
+	path     string
+	kinship  similar.Kinship
+	distance int
+}
+
+// nearby gives the names beside a missing one that could have been meant, the best
+// first: its twins, or else its other relatives. Where something was to be below the
+// missing one, those are directories, and what was to be there is named if it is.
+func (f *FileSystem) nearby(ctx context.Context, gate Gate, m *missing) ([]neighbour, error) {
+	fd, err := beneath.Open(int(f.dir.Fd()), m.parent, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
-	wanted := alike(name)
-	names = slices.DeleteFunc(names, func(other string) bool { return other == name || alike(other) != wanted })
-	slices.Sort(names)
-	return names, nil
+	defer beneath.Close(fd)
+	entries, err := beneath.ReadDirSome(ctx, fd, lookAtNames)
+	if err != nil {
+		return nil, err
+	}
+	var found []neighbour
+	wanted := similar.NewSpelling(m.name)
+	for _, e := range entries {
+		k, distance := wanted.Kinship(e.Name)
+		leads := m.rest == "" || e.Kind == service.Directory || e.Kind == service.Symlink
+		if k == similar.Stranger || e.Name == m.name || !leads && k != similar.Twin {
+			continue
+		}
+		if path := path.Join(m.parent, e.Name); gate.Allows(service.ActionList, path) {
+			found = append(found, neighbour{path, k, distance})
+		}
+	}
+	slices.SortFunc(found, func(a, b neighbour) int {
+		return cmp.Or(cmp.Compare(a.kinship, b.kinship), cmp.Compare(a.distance, b.distance), cmp.Compare(a.path, b.path))
+	})
+	if len(found) > 0 && found[0].kinship == similar.Twin {
+		found = slices.DeleteFunc(found, func(n neighbour) bool { return n.kinship != similar.Twin })
+	}
+	found = found[:min(len(found), maxSuggestions)]
+	for i, n := range found {
+		if deeper := path.Join(n.path, m.rest); m.rest != "" && gate.Allows(service.ActionList, deeper) {
+			if _, err := beneath.Lstat(int(f.dir.Fd()), deeper); err == nil {
+				found[i].path = deeper
+			}
+		}
+	}
+	return found, nil
 }
 
 func (f *FileSystem) names(ctx context.Context, dir string) ([]string, error) {
@@ -133,9 +160,9 @@ func (f *FileSystem) storedName(ctx context.Context, parent, name string, file b
 	if err != nil || slices.Contains(names, name) {
 		return name, err
 	}
-	wanted := alike(name)
+	wanted := similar.Fold(name)
 	for _, stored := range names {
-		if alike(stored) != wanted {
+		if similar.Fold(stored) != wanted {
 			continue
 		}
 		if info, err := beneath.Lstat(int(f.dir.Fd()), path.Join(parent, stored)); err == nil && info.Same(file) {

@@ -49,6 +49,16 @@
 // there, and counts as unreadable in [service.Skipped]. The pattern of grep may
 // make 10,000 instructions; one that makes more is refused.
 //
+// # What is read
+//
+// Read gives text by the page, and a PNG, JPEG, GIF or WebP image as a whole. What is
+// text it tells as grep does, by the first 8 KiB. A file that says that it has no bytes is
+// read to find out, up to 16 MiB. A name that is not there is answered with those beside it
+// that could have been meant: the same but for spaces, accents and case, or else with
+// another extension, a plural, or a few letters. Nothing is looked for elsewhere.
+//
+// What a session read of a file is evidence for it (law 28); see [Evidence].
+//
 // # Patterns
 //
 // This is what the patterns of glob, and of grep's Include, match (case A31).
@@ -79,6 +89,6 @@
 // Files come in the order of their paths, byte by byte, however many goroutines
 // search; where a limit cuts an answer follows from that order alone. The bounds
 // are constants of package service, except those of a file that is decoded from
-// UTF-16 to be read (64 MiB) and up to which the lines behind a page are counted
-// (64 MiB).
+// UTF-16 to be read (64 MiB) and up to which the lines behind a page, or before one
+// that is read from the end, are counted (64 MiB).
 package filesystem

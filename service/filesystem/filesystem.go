@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/service/filesystem/internal/evidence"
 )
 
 // Options are how a FileSystem works. The zero value is useful.
@@ -18,6 +20,20 @@ type Options struct {
 	// Workers is the number of goroutines of one glob or grep: 0 means one for each
 	// processor, and at least two.
 	Workers int
+	// Evidence keeps what sessions read; nil keeps it for as long as the FileSystem lives.
+	Evidence Evidence
+}
+
+// Evidence is what sessions saw of files, which is what they may replace (law 28). It
+// is called concurrently, and must not wait for long: every reading waits for it. An
+// error is its own to report; nothing that is read fails for it.
+type Evidence interface {
+	// Saw records the SHA-256 of the content that a session saw of the file at a path,
+	// which is relative to the root and resolved, in place of what it saw before.
+	Saw(ctx context.Context, session, path string, content [32]byte) error
+	// Seen gives the SHA-256 of what the session last saw of the file at a path, and
+	// whether that is known.
+	Seen(ctx context.Context, session, path string) (content [32]byte, ok bool, err error)
 }
 
 // A FileSystem reads what lies below one directory. It is safe for concurrent
@@ -27,6 +43,7 @@ type FileSystem struct {
 	real     string // the root with every link resolved
 	dir      *os.File
 	workers  int
+	evidence *evidence.Book
 	lease    lease
 
 	mu    sync.Mutex // guards roots
@@ -59,7 +76,10 @@ func Open(path string, options Options) (*FileSystem, error) {
 	if workers <= 0 {
 		workers = max(2, runtime.GOMAXPROCS(0))
 	}
-	return &FileSystem{declared: declared, real: real, dir: dir, workers: workers, roots: map[*Root]struct{}{}}, nil
+	return &FileSystem{
+		declared: declared, real: real, dir: dir, workers: workers, evidence: evidence.NewBook(options.Evidence),
+		roots: map[*Root]struct{}{},
+	}, nil
 }
 
 // Path is the root directory with every link resolved, as it was when it was

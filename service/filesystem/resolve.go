@@ -146,6 +146,7 @@ func errSpecial() error {
 type missing struct {
 	parent string // the directory, without links, that has no such name; "." for the root
 	name   string
+	rest   string // what was to be below it, if something was
 	err    error
 }
 
@@ -174,7 +175,7 @@ func (f *FileSystem) follow(rel string) (resolved string, err error) {
 		here := strings.Join(append(done[:len(done):len(done)], name), "/")
 		info, err := beneath.Lstat(root, here)
 		if err != nil {
-			return "", &missing{parent: path.Join(append([]string{"."}, done...)...), name: name, err: err}
+			return "", &missing{parent: path.Join(append([]string{"."}, done...)...), name: name, rest: path.Join(pending...), err: err}
 		}
 		if info.Kind != service.Symlink {
 			done = append(done, name)

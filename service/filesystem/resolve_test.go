@@ -220,7 +220,8 @@ func TestCaseA07SpecialSpace(t *testing.T) {
 	for path, want := range map[string]string{
 		"shot 9.41 AM.png":        `did you mean "shot 9.41\u202fAM.png"?`,
 		"CAF\u00c9":               `did you mean "cafe\u0301" or "caf\u00e9"?`,
-		"SUB/README.md":           `did you mean "sub"?`,
+		"SUB/README.md":           `did you mean "sub/README.md"?`,
+		"SUB/nothing":             `did you mean "sub"?`,
 		"sub/readme.md":           `did you mean "sub/README.md"?`,
 		"a b":                     `did you mean "a\u00a0b"?`,
 		"nothing like it":         "does not exist",

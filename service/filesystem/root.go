@@ -6,7 +6,6 @@ import (
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
-	"github.com/toolhost/toolhost/service/filesystem/internal/text"
 	"github.com/toolhost/toolhost/service/filesystem/internal/walk"
 )
 
@@ -28,6 +27,9 @@ type Caller struct {
 	// Session is the session of the call: what is read is evidence for it (law 28). Empty
 	// is none: then nothing is evidence.
 	Session string
+	// Preparing says that nothing may change (law 25): what is read is no evidence then,
+	// since nobody is shown it.
+	Preparing bool
 }
 
 // A Root is an open handle on a file or directory: what is done with it is done
@@ -61,7 +63,7 @@ func (f *FileSystem) ResolveRoot(ctx context.Context, caller Caller, spelled str
 	}
 	h, err := f.openStored(ctx, rel)
 	if err != nil {
-		return nil, describe(spelled, f.suggest(ctx, caller.Gate, err))
+		return nil, describe(spelled, f.suggest(ctx, caller.Gate, spelled, err))
 	}
 	if directory && h.info.Kind != service.Directory {
 		beneath.Close(h.fd)
@@ -163,31 +165,6 @@ func (r *Root) mustBe(kind service.FileKind) error {
 	default:
 		return &service.FileError{Kind: service.FileIsDirectory, Detail: "is a directory; list it, or name a file in it"}
 	}
-}
-
-// Read gives a page of a text file; see [service.ReadQuery] and [service.Page].
-// The file is read as it is now, as far as it reaches now. Errors are
-// [*service.FileError]s, those of the gate, or the context's cause. The last page
-// of a large file takes as long as reading it, and no more memory than the first.
-func (r *Root) Read(ctx context.Context, query service.ReadQuery) (service.Page, error) {
-	ctx, done, err := r.begin(ctx, service.ActionRead, r.spellings()...)
-	if err != nil {
-		return service.Page{}, describe(r.info.Resource, err)
-	}
-	defer done()
-	page, err := r.read(ctx, query)
-	return page, describe(r.info.Resource, err)
-}
-
-func (r *Root) read(ctx context.Context, query service.ReadQuery) (service.Page, error) {
-	if err := r.mustBe(service.RegularFile); err != nil {
-		return service.Page{}, err
-	}
-	info, err := beneath.Stat(int(r.file.Fd()))
-	if err != nil {
-		return service.Page{}, err
-	}
-	return text.ReadPage(ctx, r.file, info.Size, query)
 }
 
 // place is the handle's directory as the walk and the ignore rules name it: "" or

@@ -209,3 +209,24 @@ func TestDirentKindIsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// Seen to fail: without the bound.
+func TestReadDirSome(t *testing.T) {
+	root := t.TempDir()
+	for i := range 1000 {
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%0100d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for most, want := range map[int]bool{10: false, 1000: true, 1 << 40: true} {
+		dir, err := os.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := ReadDirSome(t.Context(), int(dir.Fd()), most)
+		if all := len(entries) == 1000; err != nil || len(entries) < min(most, 1000) || all != want {
+			t.Errorf("%d names of at least %d, %v", len(entries), most, err)
+		}
+		dir.Close()
+	}
+}

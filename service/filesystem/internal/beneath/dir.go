@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +30,10 @@ const direntBuffer = 32 << 10
 // ReadDir reads the names in an open directory, from where its descriptor stands
 // to the end, in no order and without "." and "..". ctx ends it between two
 // system calls, with the context's cause.
-func ReadDir(ctx context.Context, fd int) ([]Entry, error) {
+func ReadDir(ctx context.Context, fd int) ([]Entry, error) { return ReadDirSome(ctx, fd, math.MaxInt) }
+
+// ReadDirSome is ReadDir that stops when it has so many names, or some more.
+func ReadDirSome(ctx context.Context, fd, most int) ([]Entry, error) {
 	var entries []Entry
 	buf := make([]byte, direntBuffer)
 	for {
@@ -45,7 +49,9 @@ func ReadDir(ctx context.Context, fd int) ([]Entry, error) {
 		case n == 0:
 			return entries, nil
 		}
-		entries = parseDirents(fd, buf[:n], entries)
+		if entries = parseDirents(fd, buf[:n], entries); len(entries) >= most {
+			return entries, nil
+		}
 	}
 }
 

@@ -4,22 +4,26 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service"
 )
 
-// Info is what the system says of a file.
+// Info is what the system says of a file. Two that are equal are of one file that did
+// not change in between, as far as its times are fine enough to say so.
 type Info struct {
 	Kind service.FileKind
 	Size int64
 	// Names is how many names the file has.
-	Names    int
-	dev, ino uint64
-	modified unix.Timespec
-	changed  unix.Timespec
+	Names        int
+	dev, ino     uint64
+	mtime, ctime int64 // nanoseconds since 1970
 }
+
+// Changed is when the file, or what is said of it, last changed.
+func (i Info) Changed() time.Time { return time.Unix(0, i.ctime) }
 
 // Same says whether both are one file.
 func (i Info) Same(other Info) bool { return i.dev == other.dev && i.ino == other.ino }
@@ -170,7 +174,7 @@ func Close(fd int) { _ = unix.Close(fd) }
 func info(st *unix.Stat_t) Info {
 	i := Info{
 		Size: st.Size, Names: int(st.Nlink), dev: uint64(st.Dev), ino: st.Ino, //nolint:unconvert // their width depends on the machine
-		modified: st.Mtim, changed: st.Ctim,
+		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -185,6 +189,17 @@ func info(st *unix.Stat_t) Info {
 	return i
 }
 
+// ReadAt reads a file from a position on, wherever the descriptor stands: what one
+// system call gives, and 0 at the end.
+func ReadAt(fd int, b []byte, at int64) (int, error) {
+	for {
+		n, err := unix.Pread(fd, b, at)
+		if !errors.Is(err, unix.EINTR) {
+			return max(n, 0), err
+		}
+	}
+}
+
 // readStep is how much is read between two looks at the context.
 const readStep = 4 << 20
 
@@ -197,10 +212,7 @@ func ReadFull(ctx context.Context, fd int, b []byte) (int, error) {
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		m, err := unix.Pread(fd, b[n:min(len(b), n+readStep)], int64(n))
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
+		m, err := ReadAt(fd, b[n:min(len(b), n+readStep)], int64(n))
 		if err != nil {
 			return n, err
 		}

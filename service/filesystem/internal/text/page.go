@@ -13,33 +13,34 @@ import (
 )
 
 const (
-	// CountBytes is the size of file up to which the lines after a page are counted.
+	// CountBytes is the size of file up to which the lines after a page are counted, how
+	// much before a page from the end is counted, and how far the end of a line is looked
+	// for.
 	CountBytes = 64 << 20
 	// DecodeBytes is the size of the largest UTF-16 file that is decoded; it is held
 	// in memory.
 	DecodeBytes = 64 << 20
 )
 
-// ReadPage reads a page of the file of the given size. It reads what stands
-// before the page without keeping it, so its memory does not grow with the file.
+// ReadPage reads a page of the file of the given size, or an image as a whole. It
+// reads what stands before the page without keeping it, so its memory does not grow
+// with the file; what is wanted from the end is read from there.
 // ctx ends it within a chunk, with the context's cause. What is wrong with the
 // query or the file is a [*service.FileError] without a path.
 func ReadPage(ctx context.Context, file io.ReaderAt, size int64, query service.ReadQuery) (service.Page, error) {
 	if query.Limit < 0 || query.Limit > service.PageLines {
 		return service.Page{}, badQuery("limit %d is not between 1 and %d", query.Limit, service.PageLines)
 	}
-	if query.Limit == 0 {
-		query.Limit = service.PageLines
-	}
-	nature, err := probe(file, size)
+	head, err := readHead(file, size)
 	if err != nil {
 		return service.Page{}, err
 	}
-	if nature.Binary {
-		return service.Page{}, &service.FileError{
-			Kind:   service.FileBinary,
-			Detail: fmt.Sprintf("is a binary file of %d bytes, and only text can be read", size),
-		}
+	nature := Probe(head)
+	if mediaType := mediaOf(head, nature); mediaType != "" {
+		return readMedia(ctx, file, size, mediaType, query)
+	}
+	if query.Limit == 0 {
+		query.Limit = service.PageLines
 	}
 	page := service.Page{Size: size, Encoding: string(nature.Encoding), BOM: nature.BOM > 0}
 	src := source{file: file, from: int64(nature.BOM), to: size}
@@ -62,13 +63,17 @@ func badQuery(format string, args ...any) error {
 	return &service.FileError{Kind: service.FileBadQuery, Detail: fmt.Sprintf(format, args...)}
 }
 
-func probe(file io.ReaderAt, size int64) (Nature, error) {
+func errShorter() error {
+	return &service.FileError{Kind: service.FileIO, Detail: "became shorter while it was read; read it again"}
+}
+
+func readHead(file io.ReaderAt, size int64) ([]byte, error) {
 	head := make([]byte, min(size, ProbeBytes))
 	n, err := file.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Nature{}, err
+		return nil, err
 	}
-	return Probe(head[:n]), nil
+	return head[:n], nil
 }
 
 // fill puts lines into the page, from start on, and counts those that follow.
@@ -89,7 +94,7 @@ func (s source) fill(ctx context.Context, page *service.Page, start place, limit
 			break
 		}
 		if l.cut {
-			page.CutLines = append(page.CutLines, start.line+page.Lines)
+			page.CutLines = append(page.CutLines, max(1, start.line)+page.Lines)
 		}
 		if l.invalid {
 			page.Encoding = string(Unknown8Bit)
@@ -97,13 +102,20 @@ func (s source) fill(ctx context.Context, page *service.Page, start place, limit
 		text.WriteString(l.text)
 		page.Lines++
 		end += l.bytes
+		if l.endless {
+			break
+		}
 	}
 	page.Text = text.String()
 	if page.Lines > 0 {
 		page.First = start.line
 	}
 	page.More = end < s.to
-	return s.total(ctx, page, place{at: end, line: start.line + page.Lines})
+	after := place{at: end, line: start.line + page.Lines}
+	if start.line == unknown {
+		after.line = unknown
+	}
+	return s.total(ctx, page, after)
 }
 
 // total sets how many lines the file has, where that is known or cheap; after is
@@ -111,6 +123,9 @@ func (s source) fill(ctx context.Context, page *service.Page, start place, limit
 func (s source) total(ctx context.Context, page *service.Page, after place) error {
 	page.TotalLines = after.line - 1
 	switch {
+	case after.line == unknown:
+		page.TotalLines = -1
+		return nil
 	case !page.More:
 		return nil
 	case s.to-s.from > CountBytes:
@@ -131,6 +146,7 @@ type line struct {
 	bytes   int64  // how many bytes it takes in the file; 0 at the end
 	cut     bool
 	invalid bool // some bytes were no UTF-8
+	endless bool // its end was not looked for any further
 }
 
 // readLine reads the next line; of a long one it keeps no more than the page
@@ -147,6 +163,9 @@ func readLine(r *bufio.Reader) (line, error) {
 			last[0], last[1] = last[1], b
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
+			if l.endless = l.bytes > CountBytes; l.endless {
+				break
+			}
 			continue
 		}
 		if err != nil && !errors.Is(err, io.EOF) {

@@ -20,8 +20,11 @@ type source struct {
 // A place is the beginning of a line.
 type place struct {
 	at   int64
-	line int // from 1
+	line int // from 1, or unknown
 }
+
+// unknown is the number of a line before which there is too much to be counted.
+const unknown = -1
 
 const chunkBytes = 256 << 10
 
@@ -91,7 +94,7 @@ func (s source) findFromEnd(ctx context.Context, n int) (place, error) {
 		start := max(s.from, end-chunkBytes)
 		chunk := buf[:end-start]
 		if _, err := s.file.ReadAt(chunk, start); errors.Is(err, io.EOF) {
-			return place{}, &service.FileError{Kind: service.FileIO, Detail: "became shorter while it was read; read it again"}
+			return place{}, errShorter()
 		} else if err != nil {
 			return place{}, err
 		}
@@ -109,6 +112,9 @@ func (s source) findFromEnd(ctx context.Context, n int) (place, error) {
 				found.at = start + int64(i) + 1
 			}
 		}
+	}
+	if found.at-s.from > CountBytes {
+		return place{at: found.at, line: unknown}, nil
 	}
 	before, err := s.count(ctx, s.from, found.at)
 	found.line += before.newlines

@@ -1,0 +1,137 @@
+package location_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/location"
+	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/sandbox"
+	"github.com/toolhost/toolhost/scope"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/state"
+	"github.com/toolhost/toolhost/tool"
+	"github.com/toolhost/toolhost/tool/registry"
+)
+
+// reader is a Location with the filesystem tools and a store, in which everything is
+// allowed.
+func reader(t *testing.T, root string, store *state.Store, log *slog.Logger) *location.Location {
+	t.Helper()
+	life := scope.New(context.Background(), "test")
+	t.Cleanup(func() {
+		if err := life.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	runDir, err := client.OpenRunDir(life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := permission.List{Rules: []permission.Rule{{Action: parse(t, "*"), Resource: parse(t, "*"), Effect: permission.Allow}}}
+	l, err := location.Open(t.Context(), life, config.Location{
+		Name: "here", Root: root, Instructions: []string{"AGENTS.md"}, Policy: &permission.Policy{Lists: []permission.List{everything}},
+		Plugins: []config.Plugin{{Name: "filesystem", Builtin: "filesystem", Grants: service.Grants()}},
+	}, location.Options{
+		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}, RunDir: runDir, State: store, Log: log,
+		Builtins: map[string][]string{"filesystem": {"/proc/self/exe", "__filesystem"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// read calls the tool read for a session.
+func read(t *testing.T, l *location.Location, session, path string) tool.Settlement {
+	t.Helper()
+	settlement, err := l.Capture().Call(t.Context(), registry.Request{
+		Identity: tool.Identity{Session: session, Agent: "main", Message: "m", Call: "c"}, Name: "read",
+		Input: fmt.Appendf(nil, `{"path": %q}`, path), Instructions: true,
+	})
+	if err != nil || settlement.Status != tool.Completed {
+		t.Fatalf("%+v, %v", settlement, err)
+	}
+	return settlement
+}
+
+// What a call of the tool read gave a session is in the user's state under the real
+// root, for the next command; the instructions that came with it are not.
+//
+// Seen to fail: with the root as it was declared; without the session in the broker's
+// caller; with the session in the Finder's.
+func TestLaw28EvidenceSpansCommands(t *testing.T) {
+	base := t.TempDir()
+	root, text := filepath.Join(base, "root"), []byte("one\ntwo\n")
+	for name, content := range map[string][]byte{"dir/f": text, "dir/AGENTS.md": []byte("be kind\n")} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alias := filepath.Join(base, "alias")
+	if err := os.Symlink(root, alias); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(base, "state")
+	s := read(t, reader(t, alias, state.New(state.Options{Dir: dir}), slog.New(slog.DiscardHandler)), "mine", "dir/f")
+	if len(s.Instructions) != 1 {
+		t.Errorf("got %d instructions, want those of the directory", len(s.Instructions))
+	}
+
+	next := state.New(state.Options{Dir: dir})
+	defer next.Close()
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sha256.Sum256(text)
+	if got, ok, err := next.FileSeen(t.Context(), real, "mine", "dir/f"); !ok || !bytes.Equal(got, want[:]) || err != nil {
+		t.Errorf("dir/f: got %x, %v, %v", got, ok, err)
+	}
+	for session, path := range map[string]string{"mine": "dir/AGENTS.md", "": "dir/AGENTS.md", "other": "dir/f"} {
+		if _, ok, err := next.FileSeen(t.Context(), real, session, path); ok || err != nil {
+			t.Errorf("%q and %s: seen %v, %v", session, path, ok, err)
+		}
+	}
+}
+
+// A state that cannot be written fails no reading, and is said once.
+func TestLaw28EvidenceCannotBeKept(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("text\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notDir := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(notDir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	l := reader(t, root, state.New(state.Options{Dir: notDir}), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	for _, name := range []string{"a", "b", "a"} {
+		read(t, l, "mine", name)
+	}
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "what sessions read is remembered by this process alone"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, &log)
+	}
+}
