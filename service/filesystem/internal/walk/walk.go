@@ -61,6 +61,8 @@ const (
 	// Unused is for an ignore file that is too large; its Path is the directory's. Those
 	// above the handle count as its own.
 	Unused
+	// Denied is for a name that may not be listed.
+	Denied
 )
 
 // A Found is a wanted file, or a name that was left out though a wanted file may
@@ -103,7 +105,7 @@ func Files[R any](ctx context.Context, w Walk, job Job[R], yield func(Found[R]) 
 func (r *run[R]) deliver(root *directory[R], yield func(Found[R]) bool) error {
 	for open := []*directory[R]{root}; len(open) > 0; {
 		d := open[len(open)-1]
-		if err := r.wait(d.done); err != nil {
+		if err := r.queue.wait(r.ctx, d.done); err != nil {
 			return err
 		}
 		if d.unreadable {
@@ -123,7 +125,7 @@ func (r *run[R]) deliver(root *directory[R], yield func(Found[R]) bool) error {
 			continue
 		}
 		if e.batch != nil {
-			if err := r.wait(e.batch.done); err != nil {
+			if err := r.queue.wait(r.ctx, e.batch.done); err != nil {
 				return err
 			}
 			r.queue.hold(-e.held)
@@ -133,25 +135,6 @@ func (r *run[R]) deliver(root *directory[R], yield func(Found[R]) bool) error {
 		if !yield(found) {
 			return nil
 		}
-	}
-	return nil
-}
-
-// wait waits until something is done; what was cut short because ctx ended does
-// not count.
-func (r *run[R]) wait(done <-chan struct{}) error {
-	select {
-	case <-done:
-	default:
-		r.queue.await(done)
-		defer r.queue.await(nil)
-		select {
-		case <-done:
-		case <-r.ctx.Done():
-		}
-	}
-	if r.ctx.Err() != nil {
-		return context.Cause(r.ctx)
 	}
 	return nil
 }
