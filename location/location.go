@@ -96,7 +96,7 @@ func Open(ctx context.Context, parent *scope.Scope, cfg config.Location, options
 }
 
 func (l *Location) open(ctx context.Context) (err error) {
-	if l.files, err = filesystem.Open(l.config.Root, filesystem.Options{}); err != nil {
+	if l.files, err = filesystem.Open(l.config.Root, filesystem.Options{Excludes: filesystem.UserExcludes()}); err != nil {
 		return err
 	}
 	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {

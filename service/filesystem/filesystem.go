@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/service/filesystem/ignore"
 )
 
 // Options are how a FileSystem works. The zero value is useful.
@@ -18,6 +20,9 @@ type Options struct {
 	// Workers is the number of goroutines of one glob or grep: 0 means one for each
 	// processor, and at least two.
 	Workers int
+	// Excludes is the text of the user's own ignore file, as [UserExcludes] reads it;
+	// empty is none. Its patterns come after all others.
+	Excludes string
 }
 
 // A FileSystem reads what lies below one directory. It is safe for concurrent
@@ -27,6 +32,7 @@ type FileSystem struct {
 	real     string // the root with every link resolved
 	dir      *os.File
 	workers  int
+	rules    *ignore.Level // those that hold in the root from outside
 	lease    lease
 
 	mu    sync.Mutex // guards roots
@@ -59,7 +65,10 @@ func Open(path string, options Options) (*FileSystem, error) {
 	if workers <= 0 {
 		workers = max(2, runtime.GOMAXPROCS(0))
 	}
-	return &FileSystem{declared: declared, real: real, dir: dir, workers: workers, roots: map[*Root]struct{}{}}, nil
+	return &FileSystem{
+		declared: declared, real: real, dir: dir, workers: workers, roots: map[*Root]struct{}{},
+		rules: rulesOutside(real, options.Excludes),
+	}, nil
 }
 
 // Path is the root directory with every link resolved, as it was when it was

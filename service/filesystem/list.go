@@ -43,6 +43,7 @@ func (r *Root) names(ctx context.Context, depth, limit int) (service.Listing, er
 	names := walk.Listing{
 		Dir:            int(r.file.Fd()),
 		Place:          r.place(),
+		Top:            r.system.top(),
 		Depth:          depth,
 		Limit:          limit,
 		VersionControl: r.versionControl(),
@@ -50,7 +51,7 @@ func (r *Root) names(ctx context.Context, depth, limit int) (service.Listing, er
 		Allows:         func(path string) bool { return r.allows(service.ActionList, path) },
 	}
 	if depth > 1 {
-		names.Above = walk.RulesAbove(ctx, int(r.system.dir.Fd()), r.info.Resolved)
+		names.Above = walk.RulesAbove(ctx, r.system.top(), r.info.Resolved)
 	}
 	var listing service.Listing
 	err := walk.List(ctx, names, func(n walk.Name) bool {

@@ -18,8 +18,9 @@ import (
 type Listing struct {
 	// Dir is the handle; the caller keeps it open until List returns.
 	Dir int
-	// Place and Above are those of a [Walk]; with a Depth of 1 they are not used.
+	// Place, Top and Above are those of a [Walk]; with a Depth of 1 they are not used.
 	Place string
+	Top   Top
 	Above *ignore.Level
 	// Depth is how deep to go: 1 is the directory itself.
 	Depth int
@@ -187,7 +188,7 @@ func (r *lister) read(d *listed) {
 func order(path string) string { return strings.ReplaceAll(path, "/", "\x00") }
 
 func (r *lister) enter(d *listed, prefix string, fd int, names []beneath.Entry) *ignore.Level {
-	level := d.level.Enter(r.Place+prefix, ReadIgnoreFiles(r.ctx, fd, names))
+	level := d.level.Enter(r.Place+prefix, ReadIgnoreFiles(r.ctx, r.Top, r.Place+prefix, fd, names))
 	unused := level.Unused()
 	if d.path != "" {
 		unused -= d.level.Unused()

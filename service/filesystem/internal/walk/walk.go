@@ -38,6 +38,7 @@ type Walk struct {
 	// Place is the handle's own path relative to the top for which Above was read:
 	// "" or ending in a slash.
 	Place string
+	Top   Top
 	// Above is the ignore rules from the directories above the handle.
 	Above *ignore.Level
 	// Filter chooses the files.
@@ -129,6 +130,12 @@ func (r *run[R]) deliver(root *directory[R], yield func(Found[R]) bool) error {
 				return err
 			}
 			r.queue.hold(-e.held)
+			if e.late {
+				e.result, _ = r.job(r.ctx, d.path+e.order)
+				if r.ctx.Err() != nil {
+					return context.Cause(r.ctx)
+				}
+			}
 		}
 		found := Found[R]{Path: d.path + e.order, Reason: e.reason, Result: e.result}
 		*e = entry[R]{} // the result is the caller's now
