@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service/filesystem/internal/evidence"
+	"github.com/toolhost/toolhost/service/filesystem/ignore"
 )
 
 // Options are how a FileSystem works. The zero value is useful.
@@ -22,6 +23,9 @@ type Options struct {
 	Workers int
 	// Evidence keeps what sessions read; nil keeps it for as long as the FileSystem lives.
 	Evidence Evidence
+	// Excludes is the text of the user's own ignore file, as [UserExcludes] reads it;
+	// empty is none. Its patterns come after all others.
+	Excludes string
 }
 
 // Evidence is what sessions saw of files, which is what they may replace (law 28). It
@@ -44,6 +48,7 @@ type FileSystem struct {
 	dir      *os.File
 	workers  int
 	evidence *evidence.Book
+	rules    *ignore.Level // those that hold in the root from outside
 	lease    lease
 
 	mu    sync.Mutex // guards roots
@@ -78,7 +83,7 @@ func Open(path string, options Options) (*FileSystem, error) {
 	}
 	return &FileSystem{
 		declared: declared, real: real, dir: dir, workers: workers, evidence: evidence.NewBook(options.Evidence),
-		roots: map[*Root]struct{}{},
+		roots: map[*Root]struct{}{}, rules: rulesOutside(real, options.Excludes),
 	}, nil
 }
 

@@ -60,7 +60,8 @@ func (r *Root) walk(ctx context.Context, pattern *glob.Pattern) walk.Walk {
 	return walk.Walk{
 		Dir:            int(r.file.Fd()),
 		Place:          r.place(),
-		Above:          walk.RulesAbove(ctx, int(r.system.dir.Fd()), r.info.Resolved),
+		Top:            r.system.top(),
+		Above:          walk.RulesAbove(ctx, r.system.top(), r.info.Resolved),
 		Filter:         pattern,
 		VersionControl: r.versionControl(),
 		Workers:        r.system.workers,

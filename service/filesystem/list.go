@@ -2,15 +2,8 @@ package filesystem
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service"
-	"github.com/toolhost/toolhost/service/filesystem/ignore"
-	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
 	"github.com/toolhost/toolhost/service/filesystem/internal/walk"
 )
 
@@ -43,119 +36,44 @@ func (r *Root) list(ctx context.Context, query service.ListQuery) (service.Listi
 	if err := r.mustBe(service.Directory); err != nil {
 		return service.Listing{}, err
 	}
-	l := lister{root: r, dir: int(r.file.Fd()), limit: limit, versionControl: r.versionControl()}
-	depth := max(1, query.Depth)
+	return r.names(ctx, max(1, query.Depth), limit)
+}
+
+func (r *Root) names(ctx context.Context, depth, limit int) (service.Listing, error) {
+	names := walk.Listing{
+		Dir:            int(r.file.Fd()),
+		Place:          r.place(),
+		Top:            r.system.top(),
+		Depth:          depth,
+		Limit:          limit,
+		VersionControl: r.versionControl(),
+		Workers:        r.system.workers,
+		Allows:         func(path string) bool { return r.allows(service.ActionList, path) },
+	}
 	if depth > 1 {
-		l.rules = walk.RulesAbove(ctx, int(r.system.dir.Fd()), r.info.Resolved)
+		names.Above = walk.RulesAbove(ctx, r.system.top(), r.info.Resolved)
 	}
-	err = l.list(ctx, ".", l.rules, depth)
-	return l.listing, err
-}
-
-// A lister makes one listing.
-type lister struct {
-	root           *Root
-	dir            int // the handle
-	limit          int
-	versionControl bool
-	rules          *ignore.Level // from above the handle
-	unused         int           // ignore files that are counted, here and above
-	listing        service.Listing
-}
-
-// list adds what is in the directory at a path below the handle.
-func (l *lister) list(ctx context.Context, dir string, rules *ignore.Level, depth int) error {
-	fd, err := beneath.Open(l.dir, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return l.unreadable(dir, err)
-	}
-	defer beneath.Close(fd)
-	names, err := beneath.ReadDir(ctx, fd)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		return l.unreadable(dir, err)
-	}
-	slices.SortFunc(names, func(a, b beneath.Entry) int { return strings.Compare(a.Name, b.Name) })
-	if depth > 1 {
-		place := strings.TrimPrefix(under(l.root.info.Resolved, dir)+"/", "./")
-		rules = rules.Enter(place, walk.ReadIgnoreFiles(ctx, fd, names))
-		l.listing.Skipped.Unreadable += rules.Unused() - l.unused
-		above := l.unused
-		l.unused = rules.Unused()
-		defer func() { l.unused = above }()
-	}
-	for _, n := range names {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	var listing service.Listing
+	err := walk.List(ctx, names, func(n walk.Name) bool {
+		switch n.Reason {
+		case walk.Denied:
+			listing.Skipped.Denied++
+			return true
+		case walk.Unreadable, walk.Unused:
+			listing.Skipped.Unreadable++
+			return true
 		}
-		below := under(dir, n.Name)
-		if !l.add(fd, n, below) {
-			continue
-		}
-		if l.listing.Truncated {
-			return nil
-		}
-		if n.Kind != service.Directory || depth == 1 || !l.enters(n.Name, below, rules) {
-			continue
-		}
-		if err := l.list(ctx, below, rules, depth-1); err != nil || l.listing.Truncated {
-			return err
-		}
-	}
-	return nil
-}
-
-// unreadable counts a directory that cannot be read; one that is gone by now is
-// no loss, and the handle itself is an error.
-func (l *lister) unreadable(dir string, err error) error {
-	if dir == "." {
-		return err
-	}
-	if !beneath.Vanished(err) {
-		l.listing.Skipped.Unreadable++
-	}
-	return nil
-}
-
-// add adds a name of the open directory fd, and says whether it is shown.
-func (l *lister) add(fd int, n beneath.Entry, below string) bool {
-	if !l.root.allows(service.ActionList, below) {
-		l.listing.Skipped.Denied++
-		return false
-	}
-	e := service.Entry{Path: under(l.root.info.Resource, below), Kind: n.Kind}
-	switch n.Kind {
-	case service.RegularFile:
-		info, err := beneath.LstatName(fd, n.Name)
-		if errors.Is(err, unix.ENOENT) {
+		if len(listing.Entries) == limit {
+			listing.Truncated = true
 			return false
 		}
-		e.Size = info.Size
-	case service.Symlink:
-		target, err := beneath.ReadlinkName(fd, n.Name)
-		if errors.Is(err, unix.ENOENT) {
-			return false
+		if n.Reason == walk.Ignored {
+			listing.Skipped.Ignored++
 		}
-		e.Target = target
-	}
-	if len(l.listing.Entries) == l.limit {
-		l.listing.Truncated = true
+		listing.Entries = append(listing.Entries, service.Entry{
+			Path: under(r.info.Resource, n.Path), Kind: n.Kind, Size: n.Size, Target: n.Target,
+		})
 		return true
-	}
-	l.listing.Entries = append(l.listing.Entries, e)
-	return true
-}
-
-// enters says whether a directory's contents are listed too.
-func (l *lister) enters(name, below string, rules *ignore.Level) bool {
-	if walk.VersionControl(name) && !l.versionControl {
-		return false
-	}
-	if rules.Match(under(l.root.info.Resolved, below), true) == ignore.Ignored {
-		l.listing.Skipped.Ignored++
-		return false
-	}
-	return true
+	})
+	return listing, err
 }

@@ -14,6 +14,8 @@ const (
 	runesUnasked = 4096
 	// lineSteps is what looking at a line costs beside matching it.
 	lineSteps = stepsUnasked / 512
+	// siftBytes is how much the sieve reads at once; a byte is a step.
+	siftBytes = 64 << 10
 )
 
 // steps is what matching a line may cost.
@@ -24,10 +26,10 @@ func (m *Matcher) steps(line []byte) int { return m.size * len(line) }
 // given then is of no use.
 func (m *Matcher) match(ctx context.Context, line []byte) int {
 	if m.steps(line) <= stepsUnasked {
-		if !m.re.Match(line) {
-			return -1
+		if found := m.re.FindIndex(line); found != nil {
+			return found[0]
 		}
-		return m.re.FindIndex(line)[0]
+		return -1
 	}
 	return m.matchRunes(ctx, line)
 }

@@ -33,10 +33,8 @@ type Result struct {
 // cause.
 func (m *Matcher) Lines(ctx context.Context, content []byte, limits Limits) (Result, error) {
 	var r Result
-	s := scanner{m: m, content: content}
-	if m.needle != nil {
-		s.finder = m.needle.in(content)
-	}
+	s := m.scan(content)
+	defer s.release()
 	for r.Lines < limits.Count {
 		l, ok, err := s.next(ctx)
 		if err != nil || !ok {
@@ -74,12 +72,34 @@ func Size(m service.Match) int {
 type scanner struct {
 	m       *Matcher
 	finder  finder
+	engine  *engine // of the sieve, or nil
 	content []byte
 	at      int // where the next line to look at begins
 	steps   int // what was done since ctx was looked at
 	counted int // up to where line feeds were counted
 	number  int // how many there are
 }
+
+// scan begins to go through a text. The caller releases the scanner.
+func (m *Matcher) scan(content []byte) *scanner {
+	s := &scanner{m: m, content: content}
+	if m.needle != nil {
+		s.finder = m.needle.in(content)
+	}
+	if m.sieve != nil {
+		s.engine = m.sieve.engines.Get().(*engine)
+	}
+	return s
+}
+
+func (s *scanner) release() {
+	if s.engine != nil {
+		s.m.sieve.engines.Put(s.engine)
+	}
+}
+
+// sieved says whether the sieve is of use.
+func (s *scanner) sieved() bool { return s.engine != nil && !s.m.sieve.spent.Load() }
 
 // A line is a line that matches.
 type line struct {
@@ -90,29 +110,21 @@ type line struct {
 
 func (s *scanner) next(ctx context.Context) (line, bool, error) {
 	for s.at < len(s.content) {
-		if s.steps += lineSteps; s.steps >= stepsUnasked {
-			if s.steps = 0; ctx.Err() != nil {
-				return line{}, false, context.Cause(ctx)
-			}
+		if s.stops(ctx, lineSteps) {
+			break
 		}
-		place := s.at
-		if s.finder != nil {
-			if place = s.finder.next(s.at); place < 0 {
-				break
-			}
+		place := s.place(ctx)
+		if place < 0 {
+			break
 		}
 		l := line{start: s.at + bytes.LastIndexByte(s.content[s.at:place], '\n') + 1}
 		var next int
-		l.end, next = s.lineEnd(place)
+		l.end, next = s.lineEnd(l.start, place)
 		s.at = next
 		if s.m.exact {
 			l.match = place - l.start
-		} else {
-			content := s.content[l.start:l.end]
-			s.steps += s.m.steps(content)
-			if l.match = s.m.match(ctx, content); l.match < 0 {
-				continue
-			}
+		} else if l.match = s.match(ctx, s.content[l.start:l.end]); l.match < 0 {
+			continue
 		}
 		s.number += bytes.Count(s.content[s.counted:l.start], []byte("\n"))
 		s.counted = l.start
@@ -125,14 +137,67 @@ func (s *scanner) next(ctx context.Context) (line, bool, error) {
 	return line{}, false, nil
 }
 
-// lineEnd gives where the line ends that a place is in, and where the next one
-// begins.
-func (s *scanner) lineEnd(place int) (end, next int) {
+// stops counts what was done, and says whether ctx is done; it looks now and then.
+func (s *scanner) stops(ctx context.Context, steps int) bool {
+	if s.steps += steps; s.steps < stepsUnasked {
+		return false
+	}
+	s.steps = 0
+	return ctx.Err() != nil
+}
+
+// place is in the next line that may match; -1 when there is none.
+func (s *scanner) place(ctx context.Context) int {
+	switch {
+	case s.finder != nil:
+		return s.finder.next(s.at)
+	case s.sieved():
+		if place := s.sift(ctx, s.content[s.at:]); place >= 0 {
+			return s.at + place
+		}
+		return -1
+	}
+	return s.at
+}
+
+// sift gives a place in, or at the end of, the first line that the sieve lets
+// through, or -1.
+func (s *scanner) sift(ctx context.Context, content []byte) int {
+	row := s.engine.start()
+	for at := 0; at < len(content); {
+		var n int
+		row, n = s.engine.scan(row, content[at:min(len(content), at+siftBytes)])
+		if at += n; row == matched {
+			return at
+		}
+		if s.stops(ctx, n) {
+			return -1
+		}
+	}
+	// After a line feed at the very end there is no line more.
+	if n := len(content); (n == 0 || content[n-1] != '\n') && s.engine.ends(row) {
+		return n
+	}
+	return -1
+}
+
+// match gives where the match in a line begins, or -1.
+func (s *scanner) match(ctx context.Context, content []byte) int {
+	if s.finder != nil && s.sieved() && s.sift(ctx, content) < 0 {
+		return -1
+	}
+	s.steps += s.m.steps(content)
+	return s.m.match(ctx, content)
+}
+
+// lineEnd gives where the line ends that begins at start and that a place is in, and
+// where the next one begins.
+func (s *scanner) lineEnd(start, place int) (end, next int) {
 	end, next = len(s.content), len(s.content)
 	if i := bytes.IndexByte(s.content[place:], '\n'); i >= 0 {
 		end, next = place+i, place+i+1
 	}
-	if end > place && s.content[end-1] == '\r' {
+	if end > start && s.content[end-1] == '\r' {
 		end--
 	}
 	return end, next
@@ -178,14 +243,14 @@ func (s *scanner) before(start, n int) []string {
 
 // after gives the lines after the line that ends at a place.
 func (s *scanner) after(end, n int) []string {
-	_, next := s.lineEnd(end)
+	_, next := s.lineEnd(end, end)
 	return s.context(next, len(s.content), n)
 }
 
 func (s *scanner) context(from, to, n int) []string {
 	var lines []string
 	for len(lines) < n && from < to {
-		end, next := s.lineEnd(from)
+		end, next := s.lineEnd(from, from)
 		content := s.content[from:end]
 		lines = append(lines, text.Valid(content[:text.CutEnd(content, service.MatchLineBytes)]))
 		from = next

@@ -26,6 +26,8 @@ type Matcher struct {
 	needle needle
 	// exact says that the needle is a match, so that re need not be asked.
 	exact bool
+	// sieve passes over lines that do not match; nil where there is none.
+	sieve *sieve
 	// size is at least how many instructions re has. A rune costs no more steps.
 	size int
 }
@@ -82,7 +84,14 @@ func Compile(pattern string, literal, ignoreCase bool) (*Matcher, error) {
 		return nil, badExpression(pattern, err)
 	}
 	m := &Matcher{re: re, size: size}
-	m.needle, m.exact = needleOf(tree.Simplify())
+	tree = tree.Simplify()
+	m.needle, m.exact = needleOf(tree)
+	if !m.exact {
+		m.sieve = newSieve(tree, false)
+	}
+	if n, ok := m.needle.(plain); ok && len(n) == 1 && m.sieve != nil {
+		m.needle = nil // a single byte is in most lines, and the sieve is faster
+	}
 	return m, nil
 }
 
@@ -112,27 +121,45 @@ func hasLineBreak(re *syntax.Regexp) bool {
 
 // needleOf makes the needle of an expression, and says whether it is exact.
 func needleOf(re *syntax.Regexp) (n needle, exact bool) {
-	literal := required(re)
+	found := required(re)
 	switch {
-	case literal == nil:
+	case len(found.texts) == 0:
 		return nil, false
-	case literal.Flags&syntax.FoldCase != 0:
-		return newFolded(string(literal.Rune)), false
-	default:
-		text := string(literal.Rune)
-		return plain(text), literal == re && !strings.ContainsRune(text, '\r')
+	case found.folded:
+		return newFolded(found.texts[0]), false
+	case len(found.texts) > 1:
+		return several(found.texts), false
 	}
+	text := found.texts[0]
+	return plain(text), re.Op == syntax.OpLiteral && text == string(re.Rune) && !strings.ContainsRune(text, '\r')
 }
 
-// required is the longest literal that every match of the expression contains,
-// or nil.
-func required(re *syntax.Regexp) *syntax.Regexp {
+// maxTexts is how many texts are looked for at once.
+const maxTexts = 8
+
+// texts are literals of which every match contains one.
+type texts struct {
+	texts  []string
+	folded bool // case is ignored; of one text only
+}
+
+// score says how well a search goes with them: by the shortest of them.
+func (t texts) score() int {
+	if len(t.texts) == 0 {
+		return 0
+	}
+	shortest := len(slices.MinFunc(t.texts, func(a, b string) int { return len(a) - len(b) }))
+	return 2*shortest - min(1, len(t.texts)-1)
+}
+
+// required is what every match of the expression contains, as far as it is known.
+func required(re *syntax.Regexp) texts {
 	switch re.Op {
 	case syntax.OpLiteral:
-		if !usable(re) {
-			return nil
+		folded := re.Flags&syntax.FoldCase != 0
+		if run := usable(re.Rune, folded); run != "" {
+			return texts{[]string{run}, folded}
 		}
-		return re
 	case syntax.OpCapture, syntax.OpPlus:
 		return required(re.Sub[0])
 	case syntax.OpRepeat:
@@ -140,27 +167,42 @@ func required(re *syntax.Regexp) *syntax.Regexp {
 			return required(re.Sub[0])
 		}
 	case syntax.OpConcat:
-		var best *syntax.Regexp
+		var best texts
 		for _, sub := range re.Sub {
-			if r := required(sub); r != nil && (best == nil || len(r.Rune) > len(best.Rune)) {
+			if r := required(sub); r.score() > best.score() {
 				best = r
 			}
 		}
 		return best
+	case syntax.OpAlternate:
+		var all texts
+		for _, sub := range re.Sub {
+			r := required(sub)
+			all.texts = append(all.texts, r.texts...)
+			if len(r.texts) == 0 || r.folded || len(all.texts) > maxTexts || r.score() < 3 {
+				return texts{}
+			}
+		}
+		return all
 	}
-	return nil
+	return texts{}
 }
 
-// usable says whether the bytes of the literal are what it matches. U+FFFD also
-// matches a byte that is no UTF-8, and beyond ASCII ignoring case has rules that
+// usable is the longest part of a literal whose bytes are what it matches. U+FFFD
+// also matches a byte that is no UTF-8, and beyond ASCII ignoring case has rules that
 // only the regular expression knows.
-func usable(literal *syntax.Regexp) bool {
-	for _, r := range literal.Rune {
-		if r == utf8.RuneError || r >= utf8.RuneSelf && literal.Flags&syntax.FoldCase != 0 {
-			return false
+func usable(literal []rune, folded bool) string {
+	best, start := "", 0
+	for i := 0; i <= len(literal); i++ {
+		if i < len(literal) && literal[i] != utf8.RuneError && (literal[i] < utf8.RuneSelf || !folded) {
+			continue
 		}
+		if run := string(literal[start:i]); len(run) > len(best) {
+			best = run
+		}
+		start = i + 1
 	}
-	return true
+	return best
 }
 
 // A plain needle is found as it is.
@@ -176,4 +218,39 @@ func (f plainFinder) next(from int) int {
 		return -1
 	}
 	return from + i
+}
+
+// Several needles are found by whichever comes first.
+type several []string
+
+func (s several) in(text []byte) finder {
+	f := &severalFinder{text: text, needles: s, places: make([]int, len(s))}
+	for i := range f.places {
+		f.places[i] = -1
+	}
+	return f
+}
+
+type severalFinder struct {
+	text    []byte
+	needles []string
+	places  []int // where each stands next; len(text) when nowhere
+}
+
+func (f *severalFinder) next(from int) int {
+	first := len(f.text)
+	for i, at := range f.places {
+		if at < from {
+			at = plainFinder{f.text, []byte(f.needles[i])}.next(from)
+			if at < 0 {
+				at = len(f.text)
+			}
+			f.places[i] = at
+		}
+		first = min(first, at)
+	}
+	if first == len(f.text) {
+		return -1
+	}
+	return first
 }

@@ -13,8 +13,13 @@ import (
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
 )
 
-// batchFiles is how many files a worker takes at once.
-const batchFiles = 16
+// batchFiles is how many files a worker takes at once, as long as what they give
+// holds less than batchBytes; what is left of a batch then is done when it is its
+// turn to be delivered.
+const (
+	batchFiles = 16
+	batchBytes = 1 << 20
+)
 
 // A run is one walk that is going on.
 type run[R any] struct {
@@ -44,6 +49,7 @@ type entry[R any] struct {
 	reason Reason
 	below  *directory[R] // of a directory that is entered
 	batch  *batch        // of a file whose job is done by then
+	late   bool          // the job is still to be done
 	result R
 	held   int
 }
@@ -73,7 +79,7 @@ func (r *run[R]) read(d *directory[R]) {
 		d.unreadable = r.ctx.Err() == nil && !beneath.Vanished(err)
 		return
 	}
-	level := d.level.Enter(r.Place+d.path, ReadIgnoreFiles(r.ctx, fd, names))
+	level := d.level.Enter(r.Place+d.path, ReadIgnoreFiles(r.ctx, r.Top, r.Place+d.path, fd, names))
 	unused := level.Unused()
 	if d.path != "" {
 		unused -= d.level.Unused()
@@ -166,11 +172,16 @@ func (r *run[R]) batch(dir string, files []*entry[R]) task {
 	}
 	return task{order: dir + files[0].order, do: func() {
 		defer close(b.done)
+		held := 0
 		for _, e := range files {
 			if r.ctx.Err() != nil {
 				return
 			}
+			if e.late = held > batchBytes; e.late {
+				continue
+			}
 			e.result, e.held = r.job(r.ctx, dir+e.order)
+			held += e.held
 			r.queue.hold(e.held)
 		}
 	}}

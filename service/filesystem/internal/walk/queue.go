@@ -2,6 +2,7 @@ package walk
 
 import (
 	"container/heap"
+	"context"
 	"sync"
 )
 
@@ -66,6 +67,25 @@ func (q *queue) hold(bytes int) {
 	if bytes < 0 {
 		q.changed.Broadcast()
 	}
+}
+
+// wait waits for the delivery until something is done; what was cut short because
+// ctx ended does not count.
+func (q *queue) wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+	default:
+		q.await(done)
+		defer q.await(nil)
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // await says what the delivery waits for: nil when it goes on.

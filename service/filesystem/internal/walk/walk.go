@@ -38,6 +38,7 @@ type Walk struct {
 	// Place is the handle's own path relative to the top for which Above was read:
 	// "" or ending in a slash.
 	Place string
+	Top   Top
 	// Above is the ignore rules from the directories above the handle.
 	Above *ignore.Level
 	// Filter chooses the files.
@@ -61,6 +62,8 @@ const (
 	// Unused is for an ignore file that is too large; its Path is the directory's. Those
 	// above the handle count as its own.
 	Unused
+	// Denied is for a name that may not be listed.
+	Denied
 )
 
 // A Found is a wanted file, or a name that was left out though a wanted file may
@@ -103,7 +106,7 @@ func Files[R any](ctx context.Context, w Walk, job Job[R], yield func(Found[R]) 
 func (r *run[R]) deliver(root *directory[R], yield func(Found[R]) bool) error {
 	for open := []*directory[R]{root}; len(open) > 0; {
 		d := open[len(open)-1]
-		if err := r.wait(d.done); err != nil {
+		if err := r.queue.wait(r.ctx, d.done); err != nil {
 			return err
 		}
 		if d.unreadable {
@@ -123,35 +126,22 @@ func (r *run[R]) deliver(root *directory[R], yield func(Found[R]) bool) error {
 			continue
 		}
 		if e.batch != nil {
-			if err := r.wait(e.batch.done); err != nil {
+			if err := r.queue.wait(r.ctx, e.batch.done); err != nil {
 				return err
 			}
 			r.queue.hold(-e.held)
+			if e.late {
+				e.result, _ = r.job(r.ctx, d.path+e.order)
+				if r.ctx.Err() != nil {
+					return context.Cause(r.ctx)
+				}
+			}
 		}
 		found := Found[R]{Path: d.path + e.order, Reason: e.reason, Result: e.result}
 		*e = entry[R]{} // the result is the caller's now
 		if !yield(found) {
 			return nil
 		}
-	}
-	return nil
-}
-
-// wait waits until something is done; what was cut short because ctx ended does
-// not count.
-func (r *run[R]) wait(done <-chan struct{}) error {
-	select {
-	case <-done:
-	default:
-		r.queue.await(done)
-		defer r.queue.await(nil)
-		select {
-		case <-done:
-		case <-r.ctx.Done():
-		}
-	}
-	if r.ctx.Err() != nil {
-		return context.Cause(r.ctx)
 	}
 	return nil
 }
