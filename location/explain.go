@@ -46,7 +46,7 @@ func (l *Location) Explain(ctx context.Context, request registry.Request) (Expla
 	x := Explanation{Plan: plan, Requests: make([]ExplainedRequest, 0, len(plan.Requests))}
 	caller := l.caller(registry.Caller{
 		Identity: request.Identity, Tool: plan.Tool, Plugin: plan.Plugin, Builtin: plan.Builtin, Digest: plan.Digest,
-		Definition: plan.Definition, Effects: plan.Effects, Irreversible: plan.Irreversible, Review: plan.Review,
+		Definition: plan.Definition, Effects: plan.Effects, Irreversible: plan.Irreversible, Review: plan.Review, Diff: plan.Diff,
 	})
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(max(request.Deadline, 0), l.options.Deadline, registry.DefaultDeadline))
 	defer cancel()

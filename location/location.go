@@ -142,7 +142,7 @@ func (l *Location) caller(caller registry.Caller) permission.Caller {
 	return permission.Caller{
 		Identity: caller.Identity, Tool: caller.Tool, Plugin: caller.Plugin, Builtin: caller.Builtin, Preparing: caller.Preparing,
 		Root: l.files.Path(), Digest: caller.Digest, Definition: caller.Definition, Input: caller.Input,
-		Effects: caller.Effects, Irreversible: caller.Irreversible, Review: caller.Review, Asking: caller.Asking,
+		Effects: caller.Effects, Irreversible: caller.Irreversible, Review: caller.Review, Diff: caller.Diff, Asking: caller.Asking,
 	}
 }
 

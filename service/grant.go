@@ -14,12 +14,14 @@ type Grant string
 const (
 	// GrantFileSystemRead gives [FileSystem].
 	GrantFileSystemRead Grant = "filesystem:read"
+	// GrantFileSystemWrite gives [FileSystemWrite].
+	GrantFileSystemWrite Grant = "filesystem:write"
 	// GrantPermission gives [Permission].
 	GrantPermission Grant = "permission"
 )
 
 // Grants lists every grant, sorted.
-func Grants() []Grant { return []Grant{GrantFileSystemRead, GrantPermission} }
+func Grants() []Grant { return []Grant{GrantFileSystemRead, GrantFileSystemWrite, GrantPermission} }
 
 // ParseGrant checks that name is a grant.
 func ParseGrant(name string) (Grant, error) {

@@ -30,6 +30,13 @@ type Action struct {
 	// Review is the tool's own description of the action, for whoever approves it. It
 	// is shown as the tool's words.
 	Review string
+	// Diff is what the host itself knows that the action would change in files, from the
+	// bytes that will be written (law 25). It is empty where the action changes none
+	// through the host.
+	Diff string
+	// Waiting, if it is not nil, is called when a person begins to be asked about the
+	// action: nobody else waits for it any longer.
+	Waiting func()
 	// Commit runs the action in place of [Tool.Execute] and under the same terms. The
 	// call is the one that was prepared, input included.
 	Commit func(ctx context.Context, call Call) (Result, error)

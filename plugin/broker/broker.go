@@ -18,6 +18,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,7 +33,7 @@ import (
 type Options struct {
 	// Grants are the services that it was given.
 	Grants []service.Grant
-	// FileSystem is the Location's; needed for the filesystem grant.
+	// FileSystem is the Location's; needed for the filesystem grants.
 	FileSystem *filesystem.FileSystem
 	// Activation judges what the plugin reads while it is being activated. It must
 	// not ask anybody (law 25). Nil refuses everything.
@@ -53,6 +54,8 @@ type Options struct {
 type Broker struct {
 	options Options
 
+	lastStage atomic.Uint64 // the number of the stage that was made last
+
 	mu     sync.Mutex
 	leases map[string]*Lease // under mu: the live calls by token
 	closed bool              // under mu: no more leases
@@ -60,7 +63,8 @@ type Broker struct {
 
 // New makes the services of one incarnation.
 func New(o Options) (*Broker, error) {
-	if slices.Contains(o.Grants, service.GrantFileSystemRead) && o.FileSystem == nil {
+	granted := func(g service.Grant) bool { return slices.Contains(o.Grants, g) }
+	if (granted(service.GrantFileSystemRead) || granted(service.GrantFileSystemWrite)) && o.FileSystem == nil {
 		return nil, errors.New("the filesystem is granted, and the Location has none")
 	}
 	return &Broker{options: o, leases: map[string]*Lease{}}, nil
@@ -74,6 +78,9 @@ func (b *Broker) Serve(server grpc.ServiceRegistrar) {
 	if slices.Contains(b.options.Grants, service.GrantFileSystemRead) {
 		wire.ServeFileSystemRead(server, &files{b})
 	}
+	if slices.Contains(b.options.Grants, service.GrantFileSystemWrite) {
+		wire.ServeFileSystemWrite(server, &changes{b})
+	}
 	if slices.Contains(b.options.Grants, service.GrantPermission) {
 		wire.ServePermission(server, &permission{b})
 	}
@@ -83,6 +90,20 @@ func (b *Broker) Serve(server grpc.ServiceRegistrar) {
 // Effects that nobody declared are all. Its gate answers permission questions; a nil
 // one refuses them all. The caller ends the lease. On a closed broker it is an error.
 func (b *Broker) Begin(call tool.Call) (*Lease, error) { return b.begin(call, "") }
+
+// BeginCommit is Begin for a call that may make the changes that were staged while it
+// was prepared. They end with the lease; on an error they are still the caller's. Nil is
+// none.
+func (b *Broker) BeginCommit(call tool.Call, stages *Stages) (*Lease, error) {
+	l, err := b.begin(call, "")
+	if err != nil || stages == nil {
+		return l, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stages = stages
+	return l, nil
+}
 
 // BeginPreparing gives a lease for the time in which a call is being prepared: it
 // only reads, and nothing is asked (law 25).

@@ -17,6 +17,9 @@ const (
 	list        method = "/toolhost.plugin.v1.FileSystemReadService/List"
 	glob        method = "/toolhost.plugin.v1.FileSystemReadService/Glob"
 	grep        method = "/toolhost.plugin.v1.FileSystemReadService/Grep"
+	stage       method = "/toolhost.plugin.v1.FileSystemWriteService/Stage"
+	unstage     method = "/toolhost.plugin.v1.FileSystemWriteService/Unstage"
+	commit      method = "/toolhost.plugin.v1.FileSystemWriteService/Commit"
 	assert      method = "/toolhost.plugin.v1.PermissionService/Assert"
 )
 
@@ -27,6 +30,10 @@ func (m method) takes() (service string, effects tool.Effects) {
 	switch m {
 	case resolveRoot, release, read, list, glob, grep:
 		return "filesystem.read", tool.Read
+	case stage, unstage: // it changes nothing, and is how a change is prepared (law 25)
+		return "filesystem.stage", tool.Read
+	case commit:
+		return "filesystem.write", tool.Write
 	case assert:
 		return "permission", tool.None
 	default:

@@ -43,6 +43,7 @@ type Lease struct {
 	next    uint64                             // under mu: the last handle, and the last callback
 	running map[uint64]context.CancelCauseFunc // under mu: the callbacks
 	roots   map[uint64]*filesystem.Root        // under mu: the open handles
+	stages  *Stages                            // under mu: the changes that wait
 }
 
 func newLease(b *Broker, call tool.Call, silent string) *Lease {
@@ -50,6 +51,7 @@ func newLease(b *Broker, call tool.Call, silent string) *Lease {
 		broker: b, token: rand.Text(), idle: make(chan struct{}), silent: silent,
 		gate: call.Gate, effects: call.Effects, whose: call.Identity, tool: call.Tool,
 		running: map[uint64]context.CancelCauseFunc{}, roots: map[uint64]*filesystem.Root{}, told: map[string]bool{},
+		stages: new(Stages),
 	}
 }
 
@@ -101,7 +103,7 @@ func (l *Lease) refuse() {
 func (l *Lease) settle() {
 	l.mu.Lock()
 	over := l.ended && len(l.running) == 0 && l.roots != nil
-	roots := l.roots
+	roots, stages := l.roots, l.stages
 	if over {
 		l.roots = nil
 	}
@@ -109,6 +111,7 @@ func (l *Lease) settle() {
 	if !over {
 		return
 	}
+	stages.Discard()
 	for _, root := range roots {
 		_ = root.Close()
 	}

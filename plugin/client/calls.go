@@ -16,9 +16,9 @@ import (
 )
 
 // execute runs one call in the plugin, or commits the action that was prepared for
-// it, if its number is not 0. It returns within [confirmGrace] after ctx is over, and
+// it, if its number is not 0, which may make the changes that it staged. It returns within [confirmGrace] after ctx is over, and
 // the second that the broker allows where a callback in the host does not end.
-func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call tool.Call) (tool.Result, error) {
+func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call tool.Call, stages *broker.Stages) (tool.Result, error) {
 	if len(call.Input) > wire.MaxInput {
 		return tool.Result{}, tool.Errorf(tool.KindInvalidInput, "the input has %d bytes; at most %d", len(call.Input), wire.MaxInput)
 	}
@@ -28,7 +28,7 @@ func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call
 		joined = &joinedOutput{}
 		output = joined
 	}
-	lease, err := i.letIn(call, (*broker.Broker).Begin)
+	lease, err := i.letIn(call, func(b *broker.Broker, call tool.Call) (*broker.Lease, error) { return b.BeginCommit(call, stages) })
 	if err != nil && action != 0 {
 		return tool.Result{}, gone(call, err)
 	}

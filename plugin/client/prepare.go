@@ -28,6 +28,9 @@ func (i *Incarnation) prepare(ctx context.Context, executor uint64, call tool.Ca
 	err = i.run(ctx, call, lease, func(ctx context.Context, e wire.Execution) (err error) {
 		e.Executor, e.Action = executor, a.number
 		p, err = i.plugin.Prepare(ctx, e)
+		if err == nil && p.Prepared {
+			a.stages = lease.TakeStages() // or else they end with the lease
+		}
 		if err != nil && !wire.Ended(err) {
 			a.abandon()
 		}
@@ -36,9 +39,11 @@ func (i *Incarnation) prepare(ctx context.Context, executor uint64, call tool.Ca
 	if err != nil {
 		return tool.Preparation{}, err
 	}
-	out := tool.Preparation{Effects: p.Effects, Irreversible: p.Irreversible, Requests: p.Requests, Targets: p.Targets}
+	out := tool.Preparation{
+		Effects: p.Effects, Irreversible: p.Irreversible || a.stages.Irreversible(), Requests: p.Requests, Targets: p.Targets,
+	}
 	if p.Prepared {
-		out.Action = &tool.Action{Review: p.Review, Commit: a.commit, Discard: a.discard}
+		out.Action = &tool.Action{Review: p.Review, Diff: a.stages.Diff(), Waiting: a.stages.Yield, Commit: a.commit, Discard: a.discard}
 	}
 	return out, nil
 }
@@ -50,11 +55,13 @@ type action struct {
 	executor    uint64
 	number      uint64
 	call        tool.Call
-	used        atomic.Bool // it was committed or discarded
+	stages      *broker.Stages // the changes of files that it will make; nil is none
+	used        atomic.Bool    // it was committed or discarded
 }
 
-// commit runs the action, at most once, for the call that was prepared.
+// commit runs the action, with the changes that it staged, at most once, for the call that was prepared.
 func (a *action) commit(ctx context.Context, call tool.Call) (tool.Result, error) {
+	defer a.stages.Discard() // what was not made
 	if a.used.Swap(true) {
 		return tool.Result{}, a.incarnation.operational(tool.KindInternal, call, errors.New("its prepared action was committed or discarded before"))
 	}
@@ -62,7 +69,7 @@ func (a *action) commit(ctx context.Context, call tool.Call) (tool.Result, error
 		a.abandon()
 		return tool.Result{}, a.incarnation.operational(tool.KindInternal, call, errors.New("its prepared action was made for another call"))
 	}
-	return a.incarnation.execute(ctx, a.executor, a.number, call)
+	return a.incarnation.execute(ctx, a.executor, a.number, call, a.stages)
 }
 
 // gone says why an action cannot be committed: it is never prepared again behind
@@ -104,6 +111,7 @@ const discardGrace = 5 * time.Second
 // release lets the plugin release what it prepared. It is no error that the plugin
 // is gone: so is what it kept.
 func (a *action) release(ctx context.Context) {
+	a.stages.Discard()
 	i := a.incarnation
 	if i.beginCall() != nil {
 		return

@@ -71,7 +71,7 @@ func (r *registrations) Register(ctx context.Context, remote []wire.RemoteTool) 
 			}
 		}
 		value.Execute = func(ctx context.Context, call tool.Call) (tool.Result, error) {
-			return i.execute(ctx, t.Executor, 0, call)
+			return i.execute(ctx, t.Executor, 0, call, nil)
 		}
 		tools[t.Name] = value
 	}

@@ -46,6 +46,8 @@ type Service string
 const (
 	// FileSystemRead is [Location.FileSystem].
 	FileSystemRead = Service(service.GrantFileSystemRead)
+	// FileSystemWrite is [Location.FileSystemWrite].
+	FileSystemWrite = Service(service.GrantFileSystemWrite)
 	// Permissions is [Location.Permission].
 	Permissions = Service(service.GrantPermission)
 )
@@ -91,6 +93,7 @@ type Location struct {
 
 	settings   json.RawMessage
 	fileSystem *FileSystem
+	writer     *FileSystemWriter
 	permission *Permission
 }
 
@@ -113,6 +116,15 @@ func (l Location) FileSystem() (*FileSystem, error) {
 		return nil, &NotGrantedError{Plugin: l.Plugin, Service: FileSystemRead}
 	}
 	return l.fileSystem, nil
+}
+
+// FileSystemWrite changes the Location's files. Without the grant it is an error that
+// says which one is missing.
+func (l Location) FileSystemWrite() (*FileSystemWriter, error) {
+	if l.writer == nil {
+		return nil, &NotGrantedError{Plugin: l.Plugin, Service: FileSystemWrite}
+	}
+	return l.writer, nil
 }
 
 // Permission asks for permissions. Without the grant it is an error that says

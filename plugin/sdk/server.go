@@ -96,6 +96,9 @@ func (s *server) Activate(ctx context.Context, a wire.Activation) error {
 	if slices.Contains(a.Grants, string(FileSystemRead)) {
 		loc.fileSystem = &FileSystem{wire.NewFileSystem(conn)}
 	}
+	if slices.Contains(a.Grants, string(FileSystemWrite)) {
+		loc.writer = &FileSystemWriter{wire.NewFileSystemWrite(conn)}
+	}
 	if slices.Contains(a.Grants, string(Permissions)) {
 		loc.permission = &Permission{wire.NewPermission(conn)}
 	}

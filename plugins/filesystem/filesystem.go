@@ -1,8 +1,9 @@
-// Package filesystem is the built-in plugin that looks at files: its tools read,
-// list, glob and grep. It is an ordinary plugin, which imports what the plugin
-// of a stranger imports, and asks what that would ask.
+// Package filesystem is the built-in plugin for files: its tools read, list, glob and
+// grep look at them, and write, edit, patch, move, remove and mkdir change them. It is
+// an ordinary plugin, which imports what the plugin of a stranger imports, and asks what
+// that would ask.
 //
-// Every call has three steps. It resolves its path to a handle, asserts the
+// A call that looks has three steps. It resolves its path to a handle, asserts the
 // permission for what it is about to do, and works on the handle; so what was
 // permitted is what is used (law 39), whatever the path refers to by then:
 //
@@ -11,6 +12,12 @@
 //	list  list    the path     the path, and all that is below it
 //	glob  glob    the pattern  *
 //	grep  grep    the pattern  *
+//
+// A call that changes is prepared: the host works the change out and keeps it, the call
+// requests "edit" for the paths that are changed, which "always" would save by their
+// names, and its action commits what was worked out, whatever has changed in the meantime
+// being an error (laws 25 to 28). Whoever is asked sees the host's diff. What is changed
+// already as it should be needs no permission.
 //
 // A path that leads through a link is asked for in both spellings: a link to a
 // file is no way around a rule about that file.
@@ -62,7 +69,7 @@ func New() sdk.Plugin {
 	return sdk.Plugin{
 		Name:     "filesystem",
 		Version:  "0.1.0",
-		Needs:    []sdk.Service{sdk.FileSystemRead, sdk.Permissions},
+		Needs:    []sdk.Service{sdk.FileSystemRead, sdk.FileSystemWrite, sdk.Permissions},
 		Activate: activate,
 	}
 }
@@ -72,17 +79,29 @@ func activate(ctx context.Context, loc sdk.Location) error {
 	if err != nil {
 		return err
 	}
+	writer, err := loc.FileSystemWrite()
+	if err != nil {
+		return err
+	}
 	permission, err := loc.Permission()
 	if err != nil {
 		return err
 	}
-	t := tools{files, permission}
+	t := tools{files, writer, permission}
 	near := sdk.Targets("path")
+	const changes = sdk.Read | sdk.Write
 	_, err = loc.Tools.Register(ctx, sdk.Tools{
 		"read": sdk.NewProjected(readDescription, t.read, projectRead, sdk.Read, near, sdk.Title("Read a file")),
 		"list": sdk.NewProjected(listDescription, t.list, projectList, sdk.Read, near, sdk.Title("List a directory")),
 		"glob": sdk.NewProjected(globDescription, t.glob, projectGlob, sdk.Read, near, sdk.Title("Find files by name")),
 		"grep": sdk.NewProjected(grepDescription, t.grep, projectGrep, sdk.Read, near, sdk.Title("Search in files")),
+
+		"write":  sdk.NewPreparedProjected(writeDescription, t.write, unchanged, projectChange, changes, sdk.Irreversible, sdk.Title("Write a file")),
+		"edit":   sdk.NewPreparedProjected(editDescription, t.edit, unchanged, projectChange, changes, sdk.Irreversible, sdk.Title("Edit a file")),
+		"patch":  sdk.NewPreparedProjected(patchDescription, t.patch, unchanged, projectChange, changes, sdk.Irreversible, sdk.Title("Apply a patch")),
+		"move":   sdk.NewPreparedProjected(moveDescription, t.move, unchanged, projectChange, changes, sdk.Title("Move a file")),
+		"remove": sdk.NewPreparedProjected(removeDescription, t.remove, unchanged, projectChange, changes, sdk.Irreversible, sdk.Title("Remove a file")),
+		"mkdir":  sdk.NewPreparedProjected(mkdirDescription, t.mkdir, unchanged, projectChange, changes, sdk.Title("Make a directory")),
 	})
 	return err
 }
@@ -90,6 +109,7 @@ func activate(ctx context.Context, loc sdk.Location) error {
 // tools are the handlers and what they captured.
 type tools struct {
 	files      *sdk.FileSystem
+	writer     *sdk.FileSystemWriter
 	permission *sdk.Permission
 }
 

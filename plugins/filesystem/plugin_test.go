@@ -110,6 +110,42 @@ func TestDefinitions(t *testing.T) {
 			Output:  []string{"path", "searched", "truncated", "omitted", "matches", "shown", "files"},
 			Effects: "read",
 		},
+		"write": {
+			Title:   "Write a file",
+			Input:   map[string]string{"path": "string*", "content": "string*", "create_only": "boolean"},
+			Output:  []string{"changes"},
+			Effects: "read,write",
+		},
+		"edit": {
+			Title:   "Edit a file",
+			Input:   map[string]string{"path": "string*", "old": "string", "new": "string", "replace_all": "boolean", "edits": "[null array]"},
+			Output:  []string{"changes"},
+			Effects: "read,write",
+		},
+		"patch": {
+			Title:   "Apply a patch",
+			Input:   map[string]string{"patch": "string*"},
+			Output:  []string{"changes"},
+			Effects: "read,write",
+		},
+		"move": {
+			Title:   "Move a file",
+			Input:   map[string]string{"from": "string*", "to": "string*"},
+			Output:  []string{"changes"},
+			Effects: "read,write",
+		},
+		"remove": {
+			Title:   "Remove a file",
+			Input:   map[string]string{"path": "string*", "recursive": "boolean"},
+			Output:  []string{"changes"},
+			Effects: "read,write",
+		},
+		"mkdir": {
+			Title:   "Make a directory",
+			Input:   map[string]string{"path": "string*"},
+			Output:  []string{"changes"},
+			Effects: "read,write",
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -405,8 +441,9 @@ func TestNeedsItsServices(t *testing.T) {
 		grants []sdk.Service
 		want   string
 	}{
-		{[]sdk.Service{sdk.Permissions}, "filesystem:read"},
-		{[]sdk.Service{sdk.FileSystemRead}, "permission"},
+		{[]sdk.Service{sdk.FileSystemWrite, sdk.Permissions}, "filesystem:read"},
+		{[]sdk.Service{sdk.FileSystemRead, sdk.Permissions}, "filesystem:write"},
+		{[]sdk.Service{sdk.FileSystemRead, sdk.FileSystemWrite}, "permission"},
 	} {
 		_, err := sdktest.Activate(t, New(), sdktest.Options{Grants: tt.grants})
 		if err == nil || !strings.Contains(err.Error(), "it needs the service "+tt.want) {

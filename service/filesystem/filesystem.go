@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -50,6 +51,9 @@ type FileSystem struct {
 	evidence *evidence.Book
 	rules    *ignore.Level // those that hold in the root from outside
 	lease    lease
+	turns    turns
+	// stagedBytes is what the changes hold that were worked out and not yet made.
+	stagedBytes atomic.Int64
 
 	mu    sync.Mutex // guards roots
 	roots map[*Root]struct{}

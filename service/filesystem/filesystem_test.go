@@ -285,3 +285,10 @@ func wideTree(t testing.TB, dirs, files int) string {
 	}
 	return root
 }
+
+func mkfifo(t testing.TB, path string) {
+	t.Helper()
+	if err := unix.Mkfifo(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

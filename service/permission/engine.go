@@ -29,10 +29,10 @@ type Caller struct {
 	// is asked, and nothing can be asserted (law 25).
 	Preparing bool
 	// Effects, Irreversible and Review are what the call may do and, in the tool's
-	// own words, will do.
+	// own words, will do; Diff is what the host knows that it will change in files.
 	Effects      tool.Effects
 	Irreversible bool
-	Review       string
+	Review, Diff string
 	// Input is what the tool was called with, as it was validated. It must not be
 	// changed, and may be nil.
 	Input json.RawMessage

@@ -335,8 +335,8 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	c := &r.Caller
 	// Quoting keeps the fields apart, whatever is in them; maps are printed in order.
-	fmt.Fprintf(h, "%q %q %t %q %t %q %d %t %q", c.Identity.Session, c.Identity.Agent, c.Identity.HostMade,
-		c.Plugin, c.Builtin, c.Tool, c.Effects, c.Irreversible, c.Review)
+	fmt.Fprintf(h, "%q %q %t %q %t %q %d %t %q %q", c.Identity.Session, c.Identity.Agent, c.Identity.HostMade,
+		c.Plugin, c.Builtin, c.Tool, c.Effects, c.Irreversible, c.Review, c.Diff)
 	fmt.Fprintf(h, "%q %q %q %d ", c.Root, c.Digest, c.Definition, len(c.Input))
 	h.Write(c.Input) // as it is, since it may be large
 	fmt.Fprintf(h, "%q %q %q %q %q", r.Action, r.Resources, r.Save, r.Metadata, r.Why)

@@ -21,11 +21,12 @@ type Plan struct {
 	Builtin    bool   `json:"builtin"`
 	Digest     string `json:"digest,omitempty"`
 	Definition string `json:"definition,omitempty"`
-	// Effects, Irreversible, Review and Targets are what the preparation says; see
+	// Effects, Irreversible, Review, Diff and Targets are what the preparation says; see
 	// [tool.Preparation]. They are empty if it failed.
 	Effects      tool.Effects `json:"effects,omitzero"`
 	Irreversible bool         `json:"irreversible"`
 	Review       string       `json:"review,omitempty"`
+	Diff         string       `json:"diff,omitempty"`
 	Targets      []string     `json:"targets,omitempty"`
 	// Requests are what the call asks for before it runs, in that order, or what a
 	// built-in asks for first when it runs. A tool of the host's own, for one, has none:
@@ -91,7 +92,7 @@ func (r *run) plan(work context.Context, c *Capture, plan *Plan) error {
 	p := &r.preparation
 	plan.Effects, plan.Irreversible, plan.Targets = cmp.Or(p.Effects.Effective(), tool.None), p.Irreversible, slices.Clone(p.Targets)
 	if p.Action != nil {
-		plan.Review = p.Action.Review
+		plan.Review, plan.Diff = p.Action.Review, p.Action.Diff
 	}
 	plan.Requests = tool.CloneRequests(r.requests())
 	if len(plan.Requests) > 0 || p.Action != nil || owner.Host {

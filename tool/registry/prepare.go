@@ -138,7 +138,7 @@ func (r *run) caller(preparing bool) Caller {
 	if !preparing {
 		c.Effects, c.Irreversible, c.Asking = r.effects(), r.preparation.Irreversible, r.asking
 		if r.preparation.Action != nil {
-			c.Review = r.preparation.Action.Review
+			c.Review, c.Diff = r.preparation.Action.Review, r.preparation.Action.Diff
 		}
 	}
 	return c
@@ -147,6 +147,9 @@ func (r *run) caller(preparing bool) Caller {
 // asking stops the clock while a person is asked, and lets the call be suspended.
 func (r *run) asking(request tool.PermissionRequest) (answered func()) {
 	r.clock.pause()
+	if action := r.preparation.Action; action != nil && action.Waiting != nil {
+		action.Waiting()
+	}
 	if r.waits == nil {
 		return r.clock.resume
 	}

@@ -93,11 +93,11 @@ type Caller struct {
 	// Explaining says that the call is not made, and only explained: what its gate
 	// answers is recorded nowhere ([Capture.Plan]).
 	Explaining bool
-	// Effects, Irreversible and Review are what the call may do and, in the tool's own
-	// words, will do. They are empty while it is being prepared.
+	// Effects, Irreversible, Review and Diff are what the call may do and, in the tool's
+	// own words and in the host's, will do. They are empty while it is being prepared.
 	Effects      tool.Effects
 	Irreversible bool
-	Review       string
+	Review, Diff string
 	// Asking is called by the gate before it asks a person, and answered when it has
 	// the answer or gave up: the call's deadline stands still meanwhile, and the call
 	// may be suspended (law 37). It is nil while the call is being prepared.

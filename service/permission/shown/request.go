@@ -38,6 +38,8 @@ type Request struct {
 	Save     []string          `json:"save"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Review   string            `json:"review,omitempty"`
+	// Diff is what the call will change in files, as the host worked it out.
+	Diff string `json:"diff,omitempty"`
 	// Effects are the names of what the call may do.
 	Effects      []string `json:"effects"`
 	Irreversible bool     `json:"irreversible"`
@@ -46,16 +48,17 @@ type Request struct {
 	// a JSON string that holds how their text begins.
 	Input    json.RawMessage `json:"input,omitempty"`
 	InputCut bool            `json:"input_cut,omitempty"`
-	// Cut names the other fields that do not hold all there is: review, metadata, why,
+	// Cut names the other fields that do not hold all there is: review, diff, metadata, why,
 	// resources. With the last the request can only be rejected, see [Request.Whole].
 	Cut []string `json:"cut,omitempty"`
 }
 
 // How many bytes the fields of a [Request] have at most, before it is encoded: the
-// input, the review, each of resources, patterns and metadata, and the reason.
+// input, the review, the diff, each of resources, patterns and metadata, and the reason.
 const (
 	MaxInput  = 16 << 10
 	MaxReview = 32 << 10
+	MaxDiff   = 64 << 10
 	maxList   = 32 << 10 // of resources, of patterns, and of metadata, each
 	maxWhy    = 4 << 10
 )
@@ -70,6 +73,7 @@ func Of(p permission.Pending) Request {
 		Action: p.Request.Action, Effects: c.Effects.Names(), Irreversible: c.Irreversible,
 	}
 	shown.Review = shown.text("review", c.Review, MaxReview)
+	shown.Diff = shown.text("diff", c.Diff, MaxDiff)
 	shown.Why = shown.text("why", p.Request.Why, maxWhy)
 	var cut bool
 	if shown.Resources, cut = fitting(p.Request.Resources); cut {

@@ -48,6 +48,12 @@ func (p *Request) Text(width int) string {
 	if p.Review != "" {
 		line("it says", words(p.Review))
 	}
+	if p.Diff != "" {
+		text.WriteString("  changes  (worked out by toolhost)\n")
+		for change := range strings.Lines(p.Diff) {
+			line("", visible(strings.TrimRight(change, "\n")))
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
 		line("it says", words(key)+": "+Exact(p.Metadata[key]))
 	}

@@ -32,6 +32,11 @@ func (i Info) Same(other Info) bool { return i.dev == other.dev && i.ino == othe
 // two looks, as far as the clock of its filesystem tells.
 func (i Info) Untouched(other Info) bool { return i == other }
 
+// Unwritten says that both are one file, of one size and one time of its last write.
+func (i Info) Unwritten(other Info) bool {
+	return i.Same(other) && i.Size == other.Size && i.mtime == other.mtime
+}
+
 // attempts is how often the kernel may find that something was renamed while it
 // looked before the names are opened one by one.
 const attempts = 16

@@ -120,7 +120,7 @@ func (a *action) check(ctx context.Context, dir int, name string) error {
 			break // it is moved with whatever is in it
 		}
 		tree, err := Tree(ctx, dir, name, len(a.Before.Tree))
-		more := isTooLarge(err)
+		more := IsTooLarge(err)
 		if err != nil && !more {
 			return err
 		}
@@ -129,6 +129,12 @@ func (a *action) check(ctx context.Context, dir int, name string) error {
 		}
 	case service.RegularFile:
 		if a.Kind == Move {
+			break
+		}
+		if a.Before.Unread {
+			if !info.Unwritten(a.Before.Info) {
+				return changed("", otherFile)
+			}
 			break
 		}
 		fd, err := a.look(ctx, dir, name)
@@ -386,7 +392,8 @@ func removeEntry(top int, e Entry) error {
 	return beneath.Unlink(dir, path.Base(e.Path))
 }
 
-func isTooLarge(err error) bool {
+// IsTooLarge says whether an error is of the kind FileTooLarge.
+func IsTooLarge(err error) bool {
 	e, ok := errors.AsType[*service.FileError](err)
 	return ok && e.Kind == service.FileTooLarge
 }

@@ -42,6 +42,8 @@ type Step struct {
 	To string
 	// Content is what a file gets.
 	Content []byte
+	// Like names a file whose mode, owner and attributes a created file gets.
+	Like string
 	// Executable makes a created file one that can be run.
 	Executable bool
 	// Before is what must be there: for Replace, Remove and Move.
@@ -53,6 +55,9 @@ type Before struct {
 	Info beneath.Info
 	// Digest is the SHA-256 of a file that is replaced or removed.
 	Digest [sha256.Size]byte
+	// Unread says that there is no digest of a file that is removed, as it is too large:
+	// its size and time are compared.
+	Unread bool
 	// Target is what a link says.
 	Target string
 	// Tree is what is in a directory that is removed or moved, sorted by path relative to

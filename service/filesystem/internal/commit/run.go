@@ -166,8 +166,21 @@ func (r *run) ready(ctx context.Context, a *action) error {
 		return err
 	}
 	switch a.Kind {
+	case MakeDirectory:
 	case Create:
-		return r.write(a, dir, -1)
+		if a.Like == "" {
+			return r.write(a, dir, -1)
+		}
+		likeDir, err := r.directory(dirOf(a.Like))
+		if err != nil {
+			return err
+		}
+		fd, err := openFile(likeDir, path.Base(a.Like))
+		if err != nil {
+			return err
+		}
+		defer beneath.Close(fd)
+		return r.write(a, dir, fd)
 	case Replace:
 		fd, err := a.look(ctx, dir, path.Base(a.Path))
 		if err != nil {

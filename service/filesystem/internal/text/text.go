@@ -5,7 +5,9 @@ package text
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -96,6 +98,30 @@ func FromUTF16(b []byte, encoding Encoding) []byte {
 
 func isHigh(r rune) bool { return 0xd800 <= r && r < 0xdc00 }
 func isLow(r rune) bool  { return 0xdc00 <= r && r < 0xe000 }
+
+// Like writes a text, UTF-8, as the file is written whose content it replaces: with its
+// byte order mark, and in its encoding if that is UTF-16. Neither is shown to whoever
+// reads the file, so that they cannot give them back.
+func Like(old, content []byte) []byte {
+	nature := Probe(old[:min(len(old), ProbeBytes)])
+	if nature.BOM == 0 {
+		return content
+	}
+	mark := old[:nature.BOM]
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if nature.Encoding != UTF16LE && nature.Encoding != UTF16BE {
+		return slices.Concat(mark, content)
+	}
+	var order binary.AppendByteOrder = binary.LittleEndian
+	if nature.Encoding == UTF16BE {
+		order = binary.BigEndian
+	}
+	out := slices.Clone(mark)
+	for _, unit := range utf16.Encode([]rune(string(content))) {
+		out = order.AppendUint16(out, unit)
+	}
+	return out
+}
 
 // Valid gives b as valid UTF-8, with U+FFFD for each byte that is not.
 func Valid(b []byte) string {

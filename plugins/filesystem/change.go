@@ -1,0 +1,119 @@
+package filesystem
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/toolhost/toolhost/plugin/sdk"
+)
+
+// shownDiff is how much of the diff an answer holds, in bytes.
+const shownDiff = 8 << 10
+
+// changeOutput is what became of a change.
+type changeOutput struct {
+	Changes []fileChange `json:"changes" jsonschema:"what was done, in order; empty when everything was so already"`
+
+	diff string // as much as the model may see
+}
+
+type fileChange struct {
+	Kind       string `json:"kind" jsonschema:"created, changed, moved, removed, directory_made, directory_moved or directory_removed"`
+	Path       string `json:"path" jsonschema:"relative to the root; of a move, where it leads"`
+	From       string `json:"from,omitempty" jsonschema:"where a moved file was"`
+	Added      int    `json:"added,omitempty" jsonschema:"lines that were added"`
+	Removed    int    `json:"removed,omitempty" jsonschema:"lines that were removed"`
+	Size       int64  `json:"size" jsonschema:"size of the file afterwards in bytes"`
+	OtherNames int    `json:"other_names,omitempty" jsonschema:"how many hard links to the file still have the old content"`
+}
+
+// prepare stages a change, and says what permission and review it needs. A change that
+// changes nothing is direct: the handler says so.
+func (t tools) prepare(ctx context.Context, change sdk.Change, withDiff bool) (sdk.Preparation[changeOutput], error) {
+	stage, err := t.writer.Stage(ctx, change)
+	if err != nil {
+		return sdk.Preparation[changeOutput]{}, sdk.ToFailure(err)
+	}
+	staged := stage.Staged()
+	if len(staged.Files) == 0 {
+		return sdk.Preparation[changeOutput]{Effects: sdk.Read}, nil
+	}
+	out := changeOutput{Changes: make([]fileChange, 0, len(staged.Files))}
+	var targets []string
+	for _, f := range staged.Files {
+		out.Changes = append(out.Changes, fileChange{
+			Kind: string(f.Kind), Path: f.Path, From: f.From, Added: f.Added, Removed: f.Removed, Size: f.Size, OtherNames: f.Names,
+		})
+		targets = append(targets, f.Path)
+	}
+	if withDiff {
+		out.diff = staged.Diff
+	}
+	return sdk.Preparation[changeOutput]{
+		Irreversible: staged.Irreversible,
+		Requests:     []sdk.PermissionRequest{{Action: "edit", Resources: staged.Resources, Save: themselves(staged.Resources)}},
+		Targets:      targets[:min(len(targets), maxTargets)],
+		Commit: func(ctx context.Context, _ sdk.Call) (changeOutput, error) {
+			return out, sdk.ToFailure(stage.Commit(ctx))
+		},
+	}, nil
+}
+
+// maxTargets is how many paths a call may say that it is about.
+const maxTargets = 256
+
+// unchanged is the handler of a change that changes nothing.
+func unchanged[In any](context.Context, sdk.Call, In) (changeOutput, error) {
+	return changeOutput{Changes: []fileChange{}}, nil
+}
+
+// projectChange says what was done, a line for each file, and shows the diff if it is
+// short.
+func projectChange[In any](_ In, out changeOutput) (changeOutput, []sdk.Content) {
+	var text sheet
+	for _, c := range out.Changes {
+		if !text.add(c.line(&text)) {
+			break
+		}
+	}
+	var notes []string
+	if len(out.Changes) == 0 {
+		notes = append(notes, "nothing was to be done: everything is so already")
+	}
+	diff := out.diff
+	if len(diff) > shownDiff {
+		diff = diff[:strings.LastIndexByte(diff[:shownDiff], '\n')+1]
+		notes = append(notes, "the diff is longer than this; read the file to see all of it")
+	}
+	content := text.text.String()
+	if diff != "" {
+		content += "\n" + diff
+	}
+	return out, blocks(content, append(notes, text.oddNote()))
+}
+
+var verbs = map[string]string{
+	"created": "created", "changed": "changed", "moved": "moved", "removed": "removed",
+	"directory_made": "made directory", "directory_moved": "moved directory", "directory_removed": "removed directory",
+}
+
+// line is what was done to a file.
+func (c fileChange) line(text *sheet) string {
+	line := verbs[c.Kind] + " "
+	if c.From != "" {
+		line += text.name(c.From) + " -> "
+	}
+	line += text.name(c.Path)
+	switch {
+	case c.Added+c.Removed > 0:
+		line += fmt.Sprintf(" (+%d -%d lines)", c.Added, c.Removed)
+	case c.Kind == "created" || c.Kind == "changed":
+		line += fmt.Sprintf(" (%d bytes)", c.Size)
+	}
+	if c.OtherNames > 0 {
+		line += fmt.Sprintf("; %d other %s of it (hard links) %s the old content",
+			c.OtherNames, plural(c.OtherNames, "name", "names"), plural(c.OtherNames, "keeps", "keep"))
+	}
+	return line
+}

@@ -1,0 +1,262 @@
+package filesystem
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
+	"github.com/toolhost/toolhost/service/filesystem/internal/commit"
+	"github.com/toolhost/toolhost/service/filesystem/internal/diff"
+)
+
+// A draft is a change that is being worked out.
+type draft struct {
+	system      *FileSystem
+	caller      Caller
+	items       []item
+	directories map[string]beneath.Info
+	made        []string // directories that the change makes
+	revealed    bool     // the caller may read all that the change shows
+
+	staged service.Staged
+	judged [][]string
+	steps  []commit.Step
+	saw    []sight
+	size   int64
+	diff   strings.Builder
+}
+
+// An item is one file or directory of a change.
+type item struct {
+	spelled string // as it was asked for
+	target  target
+	itself  bool // the last part of its path is not followed
+	to      *item
+	// work adds to the draft what is to be done, when the target's turn has come.
+	work func(ctx context.Context, t target) error
+}
+
+// add finds the target of an item.
+func (d *draft) add(ctx context.Context, i item) error {
+	t, err := d.find(ctx, &i)
+	if err != nil {
+		return err
+	}
+	i.target = t
+	if i.to != nil {
+		if i.to.target, err = d.find(ctx, i.to); err != nil {
+			return err
+		}
+	}
+	if len(d.items) >= service.MaxChangedFiles {
+		return badQuery("the change is about more than %d files; make it in several calls", service.MaxChangedFiles)
+	}
+	d.items = append(d.items, i)
+	return nil
+}
+
+func (d *draft) find(ctx context.Context, i *item) (t target, err error) {
+	if i.itself {
+		t, err = d.system.itself(ctx, i.spelled)
+	} else {
+		t, err = d.system.target(ctx, i.spelled)
+	}
+	if err != nil {
+		return t, describe(i.spelled, d.system.suggest(ctx, d.caller.Gate, i.spelled, err))
+	}
+	return t, nil
+}
+
+// paths are those of the files whose turn the change waits for.
+func (d *draft) paths() []string {
+	var paths []string
+	for _, i := range d.items {
+		paths = append(paths, i.target.resolved)
+		if i.to != nil {
+			paths = append(paths, i.to.target.resolved)
+		}
+	}
+	return paths
+}
+
+// stage works out every item, when their turn has come.
+func (d *draft) stage(ctx context.Context) (*Stage, error) {
+	about := map[string]bool{}
+	for _, i := range d.items {
+		// Whoever had the turn before may have put another file there.
+		now, err := d.find(ctx, &i)
+		if err == nil && i.to != nil {
+			i.to.target, err = d.find(ctx, i.to)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if now.resolved != i.target.resolved {
+			return nil, describe(i.spelled, errUnsteady())
+		}
+		if about[now.resolved] {
+			return nil, badQuery("the change is about %s twice; say all of it at once, or make two calls", plain(now.resolved))
+		}
+		about[now.resolved] = true
+		if err := i.work(ctx, now); err != nil {
+			return nil, describe(i.spelled, err)
+		}
+	}
+	d.staged.Diff = d.diff.String()
+	d.staged.Resources = slices.Compact(d.staged.Resources)
+	return &Stage{
+		system: d.system, staged: d.staged, revealed: d.revealed, session: d.caller.Session, judged: d.judged,
+		plan: commit.Plan{Directories: d.directories, Steps: d.steps}, saw: d.saw, size: d.size,
+	}, nil
+}
+
+// judge takes down under which paths a file is judged.
+func (d *draft) judge(t target) {
+	d.staged.Resources = append(d.staged.Resources, t.resources()...)
+	d.judged = append(d.judged, t.resources())
+}
+
+// beginIn remembers the directory that a target is in, and makes those that are
+// missing.
+func (d *draft) beginIn(t target) error {
+	there := path.Dir(t.resolved)
+	if len(t.missing) > 0 {
+		there = path.Dir(t.missing[0])
+	}
+	for _, dir := range t.missing {
+		if slices.Contains(d.made, dir) {
+			continue
+		}
+		d.made = append(d.made, dir)
+		d.steps = append(d.steps, commit.Step{Kind: commit.MakeDirectory, Path: dir})
+	}
+	info, err := beneath.Lstat(int(d.system.dir.Fd()), there)
+	if err != nil {
+		return err
+	}
+	if info.Kind != service.Directory {
+		return errUnsteady()
+	}
+	d.directories[there] = info
+	return nil
+}
+
+// content is the content of a file that is there, and its digest.
+func (d *draft) content(ctx context.Context, t target) ([]byte, [sha256.Size]byte, error) {
+	var digest [sha256.Size]byte
+	switch t.info.Kind {
+	case service.RegularFile:
+	case service.Directory:
+		return nil, digest, &service.FileError{Kind: service.FileIsDirectory, Detail: "is a directory, and only files have content to be changed"}
+	default:
+		return nil, digest, errSpecial()
+	}
+	if t.slash {
+		return nil, digest, &service.FileError{Kind: service.FileNotDirectory, Detail: "ends in a slash, and is a file"}
+	}
+	fd, err := beneath.Open(int(d.system.dir.Fd()), t.resolved, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, digest, err
+	}
+	defer beneath.Close(fd)
+	info, err := beneath.Stat(fd)
+	if err != nil {
+		return nil, digest, err
+	}
+	if !info.Same(t.info) {
+		return nil, digest, errUnsteady()
+	}
+	content, err := commit.Read(ctx, fd, info.Size)
+	if err != nil {
+		return nil, digest, err
+	}
+	return content, sha256.Sum256(content), nil
+}
+
+// readable says whether the caller may know what is in a file.
+func (d *draft) readable(t target) bool {
+	for _, spelling := range t.resources() {
+		if !d.caller.Gate.Allows(service.ActionRead, spelling) {
+			return false
+		}
+	}
+	return true
+}
+
+// put adds that a file gets new content.
+func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) error {
+	if len(content) > service.MaxContent {
+		return &service.FileError{Kind: service.FileTooLarge, Detail: "would be too large: at most 64 MiB"}
+	}
+	if err := d.beginIn(t); err != nil {
+		return err
+	}
+	if content == nil {
+		content = []byte{} // there is a file, and it is empty
+	}
+	step := commit.Step{Kind: commit.Create, Path: t.resolved, Content: content}
+	change := service.FileChange{Kind: service.FileCreated, Path: t.spelled, Resolved: t.resolved, Size: int64(len(content))}
+	if t.there {
+		step.Kind, step.Before = commit.Replace, commit.Before{Info: t.info, Digest: digest}
+		change.Kind, change.Names = service.FileChanged, t.info.Names-1
+	}
+	d.judge(t)
+	d.steps = append(d.steps, step)
+	d.size += int64(len(content))
+	d.saw = append(d.saw, sight{path: t.resolved, content: sha256.Sum256(content)})
+	d.show(t, &change, old, content)
+	d.staged.Files = append(d.staged.Files, change)
+	return nil
+}
+
+// show adds the diff of a file; a nil side is that there is none.
+func (d *draft) show(t target, change *service.FileChange, old, content []byte) {
+	d.revealed = d.revealed && (old == nil || d.readable(t))
+	text, stat := diff.Unified(t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	d.diff.WriteString(text)
+	change.Added, change.Removed = stat.Added, stat.Removed
+	if old != nil && (stat.Cut > 0 || stat.Binary) {
+		d.staged.Irreversible = true
+	}
+}
+
+// note adds a line to what is shown.
+func (d *draft) note(format string, args ...any) {
+	if d.diff.Len() < service.MaxDiff {
+		fmt.Fprintf(&d.diff, format+"\n", args...)
+	}
+}
+
+// plain is a path as a line shows it: quoted where it has what could not be seen, or
+// could be taken for something else.
+func plain(name string) string {
+	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.Contains(name, " -> ")
+	if odd || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// known refuses to change what this session has seen otherwise than it is now, and,
+// if it must have been seen, what it has not (law 28).
+func (d *draft) known(ctx context.Context, t target, digest [sha256.Size]byte, must bool) error {
+	saw, ok, err := d.system.seen(ctx, d.caller.Session, t.resolved)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && ok && saw != digest:
+		return &service.FileError{Kind: service.FileStale, Detail: "changed since this session read it; read it again, then decide"}
+	case (err != nil || !ok) && must: // what cannot be looked up is not known
+		return &service.FileError{Kind: service.FileUnread, Detail: "is there, and this session has not read it; read it before it is replaced, or use edit"}
+	}
+	return nil
+}
