@@ -88,6 +88,9 @@ func (a *app) printExplanation(x location.Explanation) error {
 		effects += "; it cannot be undone"
 	}
 	fmt.Fprintf(a.stdout, "%s may have the effects %s\n", cell(x.Tool), effects)
+	for _, line := range shown.Changes(x.Diff) {
+		fmt.Fprintf(a.stdout, "  %s\n", line)
+	}
 	if len(x.Requests) == 0 {
 		fmt.Fprintln(a.stdout, "it asks for nothing")
 	}

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolhost/toolhost/service/filesystem/internal/evidence"
 	"github.com/toolhost/toolhost/service/filesystem/ignore"
+	"github.com/toolhost/toolhost/service/filesystem/internal/evidence"
 )
 
 // Options are how a FileSystem works. The zero value is useful.

@@ -14,12 +14,12 @@ import (
 func TestOf(t *testing.T) {
 	long := strings.Repeat("é", 20<<10)
 	p := permission.Pending{Request: permission.Request{
-		Caller: permission.Caller{Input: json.RawMessage("not JSON"), Effects: tool.None}, Why: long,
+		Caller: permission.Caller{Input: json.RawMessage("not JSON"), Effects: tool.None, Diff: long + long}, Why: long,
 		Resources: []string{"a"}, Save: []string{long}, Metadata: map[string]string{"a": "b", "c": long, "d": "e"},
 	}}
 	got := Of(p)
-	if string(got.Input) != `"not JSON"` || got.InputCut || !slices.Equal(got.Cut, []string{"why", "metadata"}) ||
-		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || got.Effects == nil {
+	if string(got.Input) != `"not JSON"` || got.InputCut || !slices.Equal(got.Cut, []string{"diff", "why", "metadata"}) ||
+		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || len(got.Diff) != MaxDiff || got.Effects == nil {
 		t.Errorf("got %+v", got)
 	}
 	if got := Of(permission.Pending{}); got.Input != nil || got.Cut != nil || got.Resources == nil {

@@ -49,10 +49,8 @@ func (p *Request) Text(width int) string {
 		line("it says", words(p.Review))
 	}
 	if p.Diff != "" {
-		text.WriteString("  changes  (worked out by toolhost)\n")
-		for change := range strings.Lines(p.Diff) {
-			line("", visible(strings.TrimRight(change, "\n")))
-		}
+		line("changes", "(worked out by toolhost)")
+		line("", Changes(p.Diff)...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
 		line("it says", words(key)+": "+Exact(p.Metadata[key]))
@@ -72,6 +70,16 @@ func (p *Request) Text(width int) string {
 		line([]string{"always", ""}[min(i, 1)], pattern)
 	}
 	return text.String()
+}
+
+// Changes are the lines of a diff, in which whatever could not be seen is escaped, and a
+// tab is an arrow.
+func Changes(diff string) []string {
+	var lines []string
+	for line := range strings.Lines(diff) {
+		lines = append(lines, visible(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "→   ")))
+	}
+	return lines
 }
 
 // compact is JSON without the spaces that mean nothing.
