@@ -1,0 +1,254 @@
+package diff
+
+import (
+	"bytes"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toolhost/toolhost/service/filesystem/internal/document"
+	"github.com/toolhost/toolhost/service/filesystem/internal/text"
+)
+
+// A cursor stands at the beginning of a line of a text.
+type cursor struct {
+	text []byte
+	at   int
+	line int // from 0
+}
+
+// next gives the line and its end, and goes on to the next.
+func (c *cursor) next() (line []byte, ending string) {
+	rest := c.text[c.at:]
+	c.line++
+	i := bytes.IndexByte(rest, '\n')
+	switch {
+	case i < 0:
+		c.at = len(c.text)
+		return rest, ""
+	case i > 0 && rest[i-1] == '\r':
+		c.at += i + 1
+		return rest[:i-1], "\r\n"
+	}
+	c.at += i + 1
+	return rest[:i], "\n"
+}
+
+// to goes on to a line.
+func (c *cursor) to(line int) {
+	for c.line < line {
+		c.next()
+	}
+}
+
+// A survey is of what a diff does not show.
+type survey struct {
+	old, now *document.Document
+	blocks   []block
+
+	toPairs, toFeeds int // lines that stay, but with another end
+	otherEnds        int // added lines with an end that the old text does not have
+	pairs, feeds     int // lines of the new text
+	trailing, spaces int // pairs of lines that differ in nothing but white space
+	hidden           int // changed lines with characters that are not seen
+	example          rune
+}
+
+func (s *survey) walk() {
+	ends := bytes.Contains(s.old.Text(), []byte("\r\n")) || bytes.Contains(s.now.Text(), []byte("\r\n"))
+	oldPairs := bytes.Count(s.old.Text(), []byte("\r\n"))
+	oldFeeds := bytes.Count(s.old.Text(), newline) - oldPairs
+	s.pairs = bytes.Count(s.now.Text(), []byte("\r\n"))
+	s.feeds = bytes.Count(s.now.Text(), newline) - s.pairs
+	a, b := cursor{text: s.old.Text()}, cursor{text: s.now.Text()}
+	for _, block := range s.blocks {
+		s.stay(&a, &b, block.old.from, ends)
+		for a.line < block.old.to || b.line < block.now.to {
+			var was, is []byte
+			var wasEnd, isEnd string
+			both := a.line < block.old.to && b.line < block.now.to
+			if a.line < block.old.to {
+				was, wasEnd = a.next()
+				s.see(was)
+			}
+			if b.line < block.now.to {
+				is, isEnd = b.next()
+				s.see(is)
+			}
+			switch {
+			case both:
+				s.space(was, is)
+				s.end(wasEnd, isEnd)
+			case isEnd == "\r\n" && oldPairs == 0 && oldFeeds > 0, isEnd == "\n" && oldFeeds == 0 && oldPairs > 0:
+				s.otherEnds++
+			}
+		}
+	}
+	if ends {
+		s.stay(&a, &b, countLines(s.old.Text()), ends)
+	}
+}
+
+// stay goes over lines that stay, and notes how they end if any ends with "\r\n".
+func (s *survey) stay(a, b *cursor, to int, ends bool) {
+	for a.line < to {
+		_, was := a.next()
+		_, is := b.next()
+		if ends {
+			s.end(was, is)
+		}
+	}
+}
+
+// end notes a line that ends otherwise than the one that it takes the place of.
+func (s *survey) end(was, is string) {
+	switch {
+	case was == "\n" && is == "\r\n":
+		s.toPairs++
+	case was == "\r\n" && is == "\n":
+		s.toFeeds++
+	}
+}
+
+// space notes two lines that differ in nothing but white space.
+func (s *survey) space(was, is []byte) {
+	switch {
+	case bytes.Equal(was, is):
+	case bytes.Equal(bytes.TrimRightFunc(was, unicode.IsSpace), bytes.TrimRightFunc(is, unicode.IsSpace)):
+		s.trailing++
+	case bytes.Equal(squeeze(was), squeeze(is)):
+		s.spaces++
+	}
+}
+
+// squeeze leaves white space out.
+func squeeze(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if !unicode.IsSpace(r) {
+			out = append(out, b[:size]...)
+		}
+		b = b[size:]
+	}
+	return out
+}
+
+// see notes a line that holds what is not seen, or does something to what is.
+func (s *survey) see(line []byte) {
+	for i := 0; i < len(line); {
+		if c := line[i]; c == '\t' || ' ' <= c && c < 0x7f {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(line[i:])
+		i += size
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			if s.hidden++; s.example == 0 {
+				s.example = r
+			}
+			return
+		}
+	}
+}
+
+// notes says in words what was found.
+func (s *survey) notes(before, after []byte) []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	switch {
+	case before == nil:
+		note("new file: %s", count(countLines(s.now.Text()), "line"))
+		s.made(note)
+	case after == nil:
+		note("deleted file: %s", count(countLines(s.old.Text()), "line"))
+	default:
+		s.changed(note)
+	}
+	if s.trailing > 0 {
+		note("trailing white space: %s in nothing else", differ(s.trailing))
+	}
+	if s.spaces > 0 {
+		note("white space: %s in nothing else", differ(s.spaces))
+	}
+	if s.hidden > 0 {
+		note("invisible characters: %s such, the first is %U", holds(s.hidden), s.example)
+	}
+	if !utf8.Valid(s.old.Text()) || !utf8.Valid(s.now.Text()) {
+		note("bytes that are no UTF-8 are shown as %c", utf8.RuneError)
+	}
+	if len(notes) == 0 && len(s.blocks) == 0 {
+		note("nothing changes but bytes that are no text")
+	}
+	return notes
+}
+
+// made says what is to be said of a new file.
+func (s *survey) made(note func(string, ...any)) {
+	if encoding := s.now.Encoding(); encoding == text.UTF16LE || encoding == text.UTF16BE {
+		note("encoding: %s", encoding)
+	}
+	if s.now.Marked() {
+		note("byte order mark: yes")
+	}
+	if s.pairs > 0 {
+		note("line endings: %s CRLF, %d LF", count(s.pairs, "line"), s.feeds)
+	}
+}
+
+// changed says what is to be said of a file that was there and stays.
+func (s *survey) changed(note func(string, ...any)) {
+	wide := func(e text.Encoding) bool { return e == text.UTF16LE || e == text.UTF16BE }
+	if was, is := s.old.Encoding(), s.now.Encoding(); was != is && (wide(was) || wide(is)) {
+		note("encoding: %s to %s", was, is)
+	}
+	switch was, is := s.old.Marked(), s.now.Marked(); {
+	case !was && is:
+		note("byte order mark: added")
+	case was && !is:
+		note("byte order mark: removed")
+	}
+	if s.toPairs > 0 {
+		note("line endings: %s LF to CRLF", count(s.toPairs, "line"))
+	}
+	if s.toFeeds > 0 {
+		note("line endings: %s CRLF to LF", count(s.toFeeds, "line"))
+	}
+	if s.otherEnds > 0 {
+		was, is := "LF", "CRLF"
+		if s.old.Ending() == "\r\n" {
+			was, is = is, was
+		}
+		note("line endings: %s with %s into a file with %s", count(s.otherEnds, "added line"), is, was)
+	}
+	switch was, is := bare(s.old.Text()), bare(s.now.Text()); {
+	case was && !is && len(s.now.Text()) > 0:
+		note("newline at the end of the file: added")
+	case !was && is && len(s.old.Text()) > 0:
+		note("newline at the end of the file: removed")
+	}
+}
+
+// bare says that the last line has no end.
+func bare(b []byte) bool { return len(b) > 0 && b[len(b)-1] != '\n' }
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func differ(n int) string {
+	if n == 1 {
+		return "1 line differs"
+	}
+	return fmt.Sprintf("%d lines differ", n)
+}
+
+func holds(n int) string {
+	if n == 1 {
+		return "1 changed line has"
+	}
+	return fmt.Sprintf("%d changed lines have", n)
+}

@@ -1,0 +1,186 @@
+package diff
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/filesystem/internal/text"
+)
+
+// context is how many lines that stay are shown around those that do not.
+const context = 3
+
+// A writer writes hunks up to a limit.
+type writer struct {
+	out   *strings.Builder
+	limit int
+	full  bool // a line did not fit, so none after it is tried
+	left  int  // how many lines were left out since the last that was written
+	stat  *Stat
+}
+
+// hunks writes what changed between two texts.
+func (w *writer) hunks(old, now []byte, c comparison) {
+	if len(c.blocks) == 0 {
+		return
+	}
+	a := start(old, c.head)
+	b := start(now, c.head)
+	for i := 0; i < len(c.blocks); {
+		n := i + 1
+		for n < len(c.blocks) && c.blocks[n].old.from-c.blocks[n-1].old.to <= 2*context {
+			n++
+		}
+		w.hunk(&a, &b, c.blocks[i:n], c.oldLines)
+		i = n
+	}
+	w.resume()
+}
+
+// start gives a cursor a context's length before a line.
+func start(content []byte, line int) cursor {
+	c := cursor{text: content}
+	skip := max(0, line-context)
+	for ; c.line < skip; c.line++ {
+		c.at += bytes.IndexByte(c.text[c.at:], '\n') + 1
+	}
+	return c
+}
+
+// hunk writes blocks, and what stays around them.
+func (w *writer) hunk(a, b *cursor, blocks []block, lines int) {
+	first, last := blocks[0], blocks[len(blocks)-1]
+	before := min(context, first.old.from-a.line)
+	after := min(context, lines-last.old.to)
+	a.to(first.old.from - before)
+	b.to(first.now.from - before)
+	w.raw(fmt.Sprintf("@@ -%s +%s @@\n",
+		numbers(a.line, last.old.to+after-a.line), numbers(b.line, last.now.to+after-b.line)))
+	for _, block := range blocks {
+		w.stays(a, b, block.old.from)
+		w.block(a, b, block)
+	}
+	w.stays(a, b, last.old.to+after)
+}
+
+// numbers writes the lines of a hunk as diff does.
+func numbers(from, n int) string {
+	switch n {
+	case 0:
+		return fmt.Sprintf("%d,0", from)
+	case 1:
+		return fmt.Sprint(from + 1)
+	}
+	return fmt.Sprintf("%d,%d", from+1, n)
+}
+
+func (w *writer) stays(a, b *cursor, to int) {
+	for a.line < to {
+		line, ending := a.next()
+		b.next()
+		w.line(' ', line, ending, 0, w.limit)
+	}
+}
+
+// block writes the removed lines and then the added ones. The removed ones leave
+// half of the room, if the added ones need it.
+func (w *writer) block(a, b *cursor, block block) {
+	was, is := *a, *b // for what the other side has in its place
+	end := *b
+	end.to(block.now.to)
+	room, full := w.limit-w.out.Len(), w.full
+	allowed := w.limit - min(end.at-b.at+2*(end.line-b.line), room/2)
+	for a.line < block.old.to {
+		focus := pair(&is, block.now.to)
+		line, ending := a.next()
+		w.line('-', line, ending, focus(line), allowed)
+	}
+	if w.full && !full && b.line < block.now.to {
+		w.resume()
+		w.full = false
+	}
+	for b.line < block.now.to {
+		focus := pair(&was, block.old.to)
+		line, ending := b.next()
+		w.line('+', line, ending, focus(line), w.limit)
+	}
+}
+
+// pair gives where a line begins to differ from the next one of the other side.
+func pair(other *cursor, to int) func(line []byte) int {
+	if other.line >= to {
+		return func([]byte) int { return 0 }
+	}
+	facing, _ := other.next()
+	return func(line []byte) int {
+		if len(line) <= service.LineBytes {
+			return 0
+		}
+		n := 0
+		for n < min(len(line), len(facing)) && line[n] == facing[n] {
+			n++
+		}
+		return n
+	}
+}
+
+// line writes a line of the diff, of a long one what is around a place in it.
+func (w *writer) line(mark byte, line []byte, ending string, focus, limit int) {
+	shortened := len(line) > service.LineBytes
+	if w.full || w.out.Len()+min(len(line), service.LineBytes) > limit {
+		w.leave()
+		return
+	}
+	var shown string
+	if !shortened {
+		shown = text.Valid(line)
+	} else {
+		from := max(0, min(focus-service.LineBytes/3, len(line)-service.LineBytes))
+		from = text.CutStart(line, from)
+		to := from + text.CutEnd(line[from:], service.LineBytes)
+		shown = text.Valid(line[from:to])
+		if from > 0 {
+			shown = fmt.Sprintf("[%d bytes left out] %s", from, shown)
+		}
+		if to < len(line) {
+			shown = fmt.Sprintf("%s [%d bytes left out]", shown, len(line)-to)
+		}
+	}
+	shown = string(mark) + shown + "\n"
+	if ending == "" {
+		shown += "\\ No newline at end of file\n"
+	}
+	if w.out.Len()+len(shown) > limit {
+		w.leave()
+		return
+	}
+	if shortened {
+		w.stat.Shortened++
+	}
+	w.out.WriteString(shown)
+}
+
+// raw writes a line that is none of the files'.
+func (w *writer) raw(line string) {
+	if w.full || w.out.Len()+len(line) > w.limit {
+		w.full = true
+		return
+	}
+	w.out.WriteString(line)
+}
+
+func (w *writer) leave() {
+	w.full = true
+	w.left++
+	w.stat.Cut++
+}
+
+// resume says how many lines were left out.
+func (w *writer) resume() {
+	if w.left > 0 {
+		fmt.Fprintf(w.out, "[%s of the diff left out]\n", count(w.left, "line"))
+	}
+	w.left = 0
+}
