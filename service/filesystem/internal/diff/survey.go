@@ -143,7 +143,7 @@ func (s *survey) see(line []byte) {
 		}
 		r, size := utf8.DecodeRune(line[i:])
 		i += size
-		if unicode.In(r, unicode.Cc, unicode.Cf) {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			if s.hidden++; s.example == 0 {
 				s.example = r
 			}
