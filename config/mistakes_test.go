@@ -56,7 +56,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown plugin, nothing near", "plugins:\n  weather: {settings: {}}\n", `toolhost.yaml:2:3: plugin "weather" is not built in and has no command`},
 		{"unknown builtin", "plugins: {fs: {builtin: filesistem}}\n", `toolhost.yaml:1:25: builtin "filesistem" is unknown; there is filesystem, process (did you mean "filesystem"?)`},
 		{"grants of a built-in", "plugins: {filesystem: {grants: [permission]}}\n", `toolhost.yaml:1:32: grants of plugin "filesystem": a built-in gets the services that it declares`},
-		{"unknown grant", "plugins: {w: {command: [./w], grants: [filesystem:raed]}}\n", `toolhost.yaml:1:40: plugins.w.grants[0] "filesystem:raed" is unknown; it is one of filesystem:read, permission (did you mean "filesystem:read"?)`},
+		{"unknown grant", "plugins: {w: {command: [./w], grants: [filesystem:raed]}}\n", `toolhost.yaml:1:40: plugins.w.grants[0] "filesystem:raed" is unknown; it is one of filesystem:read, filesystem:write, permission (did you mean "filesystem:read"?)`},
 		{"a grant that is there twice", "plugins: {w: {command: [./w], grants: [permission, permission]}}\n", `toolhost.yaml:1:52: plugins.w.grants[1] "permission" is there twice`},
 		{"plugin with a slash", "plugins: {a/b: {command: [./w]}}\n", `toolhost.yaml:1:11: name "a/b" in plugins is not valid: a name has 1 to 64 letters and digits of ASCII, and inside of it ' ', '.', '_', '-'`},
 		{"plugin with a wildcard", `plugins: {"a*": {command: [./w]}}`, `toolhost.yaml:1:11: name "a*" in plugins is not valid: a name has 1 to 64 letters and digits of ASCII, and inside of it ' ', '.', '_', '-'`},

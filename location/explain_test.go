@@ -87,7 +87,7 @@ func explainer(t *testing.T, approvals *nobody, store *state.Store, lists ...per
 		t.Fatal(err)
 	}
 	plugin := outside(t, "writer")
-	plugin.Command[1], plugin.Grants = "__writer", []service.Grant{service.GrantFileSystemRead}
+	plugin.Command[1], plugin.Grants, plugin.Override = "__writer", []service.Grant{service.GrantFileSystemRead}, []string{"write"}
 	root := t.TempDir()
 	l, err := location.Open(context.Background(), life, config.Location{
 		Name: "here", Root: root, Plugins: []config.Plugin{{Name: "filesystem", Builtin: "filesystem"}, plugin},

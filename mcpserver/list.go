@@ -56,7 +56,7 @@ func describesObject(schema json.RawMessage) bool {
 func annotations(d tool.Definition) *mcp.ToolAnnotations {
 	readOnly := d.Effects.Beyond(tool.Read) == 0
 	open := d.Effects.Has(tool.Network) || d.Effects.Has(tool.Process) || d.Effects.Has(tool.Delegation)
-	destructive := !readOnly
+	destructive := !readOnly && (d.Irreversible || d.Effects.Beyond(tool.Read|tool.Write) != 0)
 	return &mcp.ToolAnnotations{
 		Title: d.Title, ReadOnlyHint: readOnly, IdempotentHint: readOnly, DestructiveHint: &destructive, OpenWorldHint: &open,
 	}

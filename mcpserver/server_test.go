@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,11 +34,13 @@ func TestListAndCall(t *testing.T) {
 		names := []string{}
 		for _, x := range list.Tools {
 			names = append(names, x.Name)
-			if !x.Annotations.ReadOnlyHint || *x.Annotations.DestructiveHint {
+			reads := !slices.Contains([]string{"edit", "mkdir", "move", "patch", "remove", "write"}, x.Name)
+			undone := reads || x.Name == "mkdir" || x.Name == "move"
+			if x.Annotations.ReadOnlyHint != reads || *x.Annotations.DestructiveHint == undone {
 				t.Errorf("%s: annotations %+v", x.Name, x.Annotations)
 			}
 		}
-		if got, want := strings.Join(names, " "), "glob grep list output_read output_search read"; got != want {
+		if got, want := strings.Join(names, " "), "edit glob grep list mkdir move output_read output_search patch read remove write"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "list", Arguments: map[string]any{"path": "."}})

@@ -31,6 +31,9 @@ const (
 // that the working directory is in.
 func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, out io.WriteCloser) error {
 	f, err := s.face(ctx, name)
+	if ctx.Err() != nil {
+		return nil // before it began
+	}
 	if err != nil {
 		return err
 	}
