@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 			sdk.Serve(talker(os.Args[2:]))
 		case "__filesystem":
 			sdk.Serve(filesystem.New())
+		case "__liar":
+			sdk.Serve(liar())
 		case "__writer":
 			sdk.Serve(writer())
 		}
