@@ -10,6 +10,7 @@ GO       ?= go
 FUZZTIME ?= 5s
 BENCH    ?= .
 ROUNDS   ?= 300
+TIME     ?= 1m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The tools of tools/go.mod, built from source on first use and kept in Go's build cache.
@@ -99,6 +100,10 @@ fuzz: ## Run every fuzz target for FUZZTIME, 5s if not said
 .PHONY: chaos
 chaos: ## Do everything to calls and plugins at random, for some minutes; ROUNDS= chooses
 	$(GO) test ./internal/laws -run TestMachine -rapid.checks=$(ROUNDS) -rapid.steps=60 -timeout 60m
+
+.PHONY: neighbour
+neighbour: ## Change files beside somebody who swaps them, for a minute; TIME= chooses
+	TOOLHOST_NEIGHBOUR=$(TIME) $(GO) test ./service/filesystem -run HostileNeighbour -count 1 -v -timeout 60m
 
 .PHONY: generate
 generate: ## Write all generated files; refuses a breaking change of the protocol

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/location"
@@ -246,8 +247,9 @@ func TestLaw27AskingHoldsNobodyUp(t *testing.T) {
 		first = false
 		p.mu.Unlock()
 		defer p.mu.Lock()
-		if s := call("edit", `{"path": "d/f", "old": "old", "new": "second"}`); s.Status != tool.Completed {
-			t.Errorf("got %+v", s)
+		began := time.Now()
+		if s := call("edit", `{"path": "d/f", "old": "old", "new": "second"}`); s.Status != tool.Completed || time.Since(began) > 3*time.Second {
+			t.Errorf("got %+v after %s", s, time.Since(began))
 		}
 	}
 	if s := call("edit", editInput); s.Status != tool.Failed {

@@ -53,8 +53,7 @@ func wantKind(t *testing.T, err error, want service.FileErrorKind) {
 // What is staged while a call is prepared changes nothing, cannot be made then, and is
 // made once, by the call that commits (laws 25, 26).
 //
-// Seen to fail: with commit taking the effect read; with stages that stay after they were
-// taken.
+// Seen to fail: with commit taking the effect read.
 func TestLaw25StagingChangesNothing(t *testing.T) {
 	x, files, content := writing(t)
 	preparing, ctx := x.lend(t, x.BeginPreparing, tool.Read|tool.Write)

@@ -150,6 +150,54 @@ func ExampleNewPrepared() {
 	// rejected: denied
 }
 
+// A tool that changes a file through the host, which works the change out, shows it to
+// whoever is asked, and makes it once.
+func ExampleFileSystemWriter() {
+	type line struct {
+		Text string `json:"text"`
+	}
+	type noted struct {
+		Lines int `json:"lines"`
+	}
+	diary := sdk.Plugin{
+		Name: "diary", Version: "1.0.0", Needs: []sdk.Service{sdk.FileSystemWrite},
+		Activate: func(ctx context.Context, loc sdk.Location) error {
+			files, err := loc.FileSystemWrite()
+			if err != nil {
+				return err
+			}
+			prepare := func(ctx context.Context, _ sdk.Call, in line) (sdk.Preparation[noted], error) {
+				stage, err := files.Stage(ctx, sdk.WriteFile{Path: "diary.txt", Content: []byte(in.Text + "\n"), CreateOnly: true})
+				if err != nil {
+					return sdk.Preparation[noted]{}, sdk.ToFailure(err)
+				}
+				return sdk.Preparation[noted]{
+					Requests: []sdk.PermissionRequest{{Resources: stage.Staged().Resources}},
+					Commit: func(ctx context.Context, _ sdk.Call) (noted, error) {
+						return noted{Lines: stage.Staged().Files[0].Added}, sdk.ToFailure(stage.Commit(ctx))
+					},
+				}, nil
+			}
+			handler := func(context.Context, sdk.Call, line) (noted, error) {
+				return noted{}, errors.New("every call of this tool is prepared")
+			}
+			project := func(in line, out noted) (noted, []sdk.Content) {
+				return out, []sdk.Content{sdk.Text("noted: " + in.Text)}
+			}
+			_, err = loc.Tools.Register(ctx, sdk.Tools{
+				"note": sdk.NewPreparedProjected("Begin the diary", prepare, handler, project, sdk.Read, sdk.Write),
+			})
+			return err
+		},
+	}
+
+	call(diary, "note", `{"text": "rain"}`)
+	// Output:
+	// diary/note of diary.txt is allowed
+	// completed: {"lines":1}
+	// noted: rain
+}
+
 // Permissions that every call needs, and what a call is about, said once.
 func ExampleRequires() {
 	forecast := sdk.New("Forecast for a town", func(_ context.Context, _ sdk.Call, in Place) (string, error) {
