@@ -8,7 +8,7 @@ const (
 	// its replacements together, its patch.
 	MaxChangeBytes = 12 << 20
 	// MaxReplacements is how many replacements one edit may have.
-	MaxReplacements = 256
+	MaxReplacements = 100
 	// MaxChangedFiles is how many files one change may be about, those in a removed
 	// directory included.
 	MaxChangedFiles = 256
