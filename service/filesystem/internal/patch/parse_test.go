@@ -146,6 +146,14 @@ rename to to2
 			},
 		},
 		{
+			"of diff with -N", "--- a/n\t1970-01-01 00:00:00.000000000 +0000\n+++ b/n\t2026-11-30 18:18:02 +0000\n@@ -0,0 +1 @@\n+a\n" +
+				"--- a/o\t2026-11-30 18:18:02 +0000\n+++ b/o\t1969-12-31 18:00:00.000000000 -0600\n@@ -1 +0,0 @@\n-a\n",
+			[]File{
+				{Kind: Add, New: "n", Line: 1, Hunks: []Hunk{{Line: 3, Numbered: true, Lines: []Line{insert("a")}}}},
+				{Kind: Delete, Old: "o", Line: 5, Hunks: []Hunk{{Line: 7, Numbered: true, At: 1, Lines: []Line{remove("a")}}}},
+			},
+		},
+		{
 			"in a fence", "```diff\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n```\n",
 			[]File{{Kind: Update, Old: "f", New: "f", Line: 2, Hunks: []Hunk{{Line: 4, Numbered: true, At: 1, Lines: []Line{remove("a"), insert("b")}}}}},
 		},
