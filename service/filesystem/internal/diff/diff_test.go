@@ -263,6 +263,16 @@ func TestUnifiedIsAPatch(t *testing.T) {
 		if err != nil || string(got) != after {
 			t.Fatalf("got %q, %v; want %q, by\n%s", got, err, after, text)
 		}
+		// It leads there in a file with "\r\n" too, and in one of UTF-16.
+		pairs := strings.NewReplacer("\n", "\r\n")
+		if strings.Contains(before, "\n") {
+			if got, err := files[0].Apply([]byte(pairs.Replace(before)), true); err != nil || string(got) != pairs.Replace(after) {
+				t.Fatalf("with pairs: got %q, %v; want %q, by\n%s", got, err, pairs.Replace(after), text)
+			}
+		}
+		if got, err := files[0].Apply(wide(before), true); err != nil || !bytes.Equal(got, wide(after)) {
+			t.Fatalf("in UTF-16: got %q, %v; want %q, by\n%s", got, err, wide(after), text)
+		}
 		if git == "" {
 			return
 		}
@@ -279,6 +289,15 @@ func TestUnifiedIsAPatch(t *testing.T) {
 			t.Fatalf("git: got %q, %v; want %q, by\n%s", got, err, after, text)
 		}
 	})
+}
+
+// wide writes a text of ASCII as UTF-16 with a mark.
+func wide(s string) []byte {
+	out := []byte{0xfe, 0xff}
+	for _, c := range []byte(s) {
+		out = append(out, 0, c)
+	}
+	return out
 }
 
 func FuzzUnified(f *testing.F) {
