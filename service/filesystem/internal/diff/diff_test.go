@@ -144,8 +144,7 @@ func TestNames(t *testing.T) {
 }
 
 // What does not fit is counted. Seen to fail: with lines left out uncounted, and
-// without the half of the room that the removed
-// lines leave.
+// without the half of the room that the removed lines leave.
 func TestCut(t *testing.T) {
 	lines := func(from, to int) []byte {
 		var b bytes.Buffer
@@ -264,6 +263,16 @@ func TestUnifiedIsAPatch(t *testing.T) {
 		if err != nil || string(got) != after {
 			t.Fatalf("got %q, %v; want %q, by\n%s", got, err, after, text)
 		}
+		// It leads there in a file with "\r\n" too, and in one of UTF-16.
+		pairs := strings.NewReplacer("\n", "\r\n")
+		if strings.Contains(before, "\n") {
+			if got, err := files[0].Apply([]byte(pairs.Replace(before)), true); err != nil || string(got) != pairs.Replace(after) {
+				t.Fatalf("with pairs: got %q, %v; want %q, by\n%s", got, err, pairs.Replace(after), text)
+			}
+		}
+		if got, err := files[0].Apply(wide(before), true); err != nil || !bytes.Equal(got, wide(after)) {
+			t.Fatalf("in UTF-16: got %q, %v; want %q, by\n%s", got, err, wide(after), text)
+		}
 		if git == "" {
 			return
 		}
@@ -280,6 +289,15 @@ func TestUnifiedIsAPatch(t *testing.T) {
 			t.Fatalf("git: got %q, %v; want %q, by\n%s", got, err, after, text)
 		}
 	})
+}
+
+// wide writes a text of ASCII as UTF-16 with a mark.
+func wide(s string) []byte {
+	out := []byte{0xfe, 0xff}
+	for _, c := range []byte(s) {
+		out = append(out, 0, c)
+	}
+	return out
 }
 
 func FuzzUnified(f *testing.F) {
@@ -303,7 +321,7 @@ func FuzzUnified(f *testing.F) {
 // Large sides that are made to be compared slowly. In quadratic time, this would
 // take hours.
 func TestUnifiedHostile(t *testing.T) {
-	const size = 16 << 20
+	const size = 4 << 20
 	random := func(seed uint64, lines int) []byte {
 		r := rand.New(rand.NewPCG(seed, 1))
 		out := make([]byte, 0, 2*lines)

@@ -11,6 +11,7 @@ package document
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/toolhost/toolhost/service"
@@ -28,6 +29,8 @@ type Document struct {
 	mark     int // the length of the byte order mark
 	text     []byte
 	plain    []byte // nil until it is asked for
+	checked  bool   // valid was found out
+	valid    bool   // the text is UTF-8
 }
 
 // A Change replaces the bytes of a view from Start up to End.
@@ -81,12 +84,25 @@ func (d *Document) Text() []byte { return d.text }
 
 // Accepts refuses, with FileBadQuery, a text that cannot be put into the file
 // without mixing encodings: characters beyond ASCII into a file that is not UTF-8,
-// unless what stood there before had such characters in UTF-8.
+// unless what stood there before had such characters in UTF-8. A zero byte, which
+// would make the file a binary one, is refused too.
 func (d *Document) Accepts(before, after string) error {
 	if !utf8.ValidString(after) {
 		return &service.FileError{Kind: service.FileBadQuery, Detail: "the new text is not valid UTF-8"}
 	}
-	if d.wide() || ascii(after) || !ascii(before) || utf8.Valid(d.text) {
+	if d.wide() {
+		return nil
+	}
+	if strings.Contains(after, "\x00") {
+		return &service.FileError{Kind: service.FileBadQuery, Detail: "there is a zero byte in the new text, which no text file has"}
+	}
+	if ascii(after) || !ascii(before) {
+		return nil
+	}
+	if !d.checked {
+		d.checked, d.valid = true, utf8.Valid(d.text)
+	}
+	if d.valid {
 		return nil
 	}
 	return &service.FileError{

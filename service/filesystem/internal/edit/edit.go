@@ -6,6 +6,7 @@
 package edit
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -109,7 +110,7 @@ func failure(kind service.FileErrorKind, format string, args ...any) error {
 
 // counted says which of several replacements an error is about.
 func counted(err error, i, n int) error {
-	known, ok := err.(*service.FileError) //nolint:errorlint // made in this package and in document
+	known, ok := errors.AsType[*service.FileError](err)
 	if !ok || n == 1 {
 		return err
 	}

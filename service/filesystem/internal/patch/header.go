@@ -64,6 +64,7 @@ func (s section) normal() (string, error) {
 	}
 	out.WriteString(head[0] + "\n")
 	if s.named {
+		s.nothing()
 		before, after := prefixed(s.old, "a/"), prefixed(s.new, "b/")
 		fromNothing, toNothing := name(s.old) == nowhere, name(s.new) == nowhere
 		switch {
@@ -100,6 +101,27 @@ func (s section) normal() (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// nothing gives a side that is not there the name that says so: diff with -N gives
+// it the file's name, and a time that no file has.
+func (s *section) nothing() {
+	if len(s.hunks) != 1 {
+		return
+	}
+	if s.hunks[0].r.old == (lineRange{}) && timeless(s.old) {
+		s.old = nowhere
+	}
+	if s.hunks[0].r.new == (lineRange{}) && timeless(s.new) {
+		s.new = nowhere
+	}
+}
+
+// timeless says that the time in what stands after "--- " is where times begin, in
+// any zone.
+func timeless(s string) bool {
+	_, time, _ := strings.Cut(s, "\t")
+	return strings.HasPrefix(time, "1970-01-01 ") || strings.HasPrefix(time, "1969-12-31 ")
 }
 
 // name is the name in what stands after "--- ", without a time. What is quoted is

@@ -146,6 +146,14 @@ rename to to2
 			},
 		},
 		{
+			"of diff with -N", "--- a/n\t1970-01-01 00:00:00.000000000 +0000\n+++ b/n\t2026-11-30 18:18:02 +0000\n@@ -0,0 +1 @@\n+a\n" +
+				"--- a/o\t2026-11-30 18:18:02 +0000\n+++ b/o\t1969-12-31 18:00:00.000000000 -0600\n@@ -1 +0,0 @@\n-a\n",
+			[]File{
+				{Kind: Add, New: "n", Line: 1, Hunks: []Hunk{{Line: 3, Numbered: true, Lines: []Line{insert("a")}}}},
+				{Kind: Delete, Old: "o", Line: 5, Hunks: []Hunk{{Line: 7, Numbered: true, At: 1, Lines: []Line{remove("a")}}}},
+			},
+		},
+		{
 			"in a fence", "```diff\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n```\n",
 			[]File{{Kind: Update, Old: "f", New: "f", Line: 2, Hunks: []Hunk{{Line: 4, Numbered: true, At: 1, Lines: []Line{remove("a"), insert("b")}}}}},
 		},
@@ -231,6 +239,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("*** Begin Patch\n*** Update File: f\n@@ a\n-b\n+c\n\n*** End of File\n*** Add File: g\n+x\n*** End Patch")
 	f.Add("diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n")
 	f.Add("--- a/f\r\n+++ b/f\r\n@@ -1,2 +1,2 @@ x\r\n-a\r\n+b\r\n\r\n")
+	f.Add("diff --git \"a/n \\303\\244\" \"b/n \\303\\244\"\nsimilarity index 90%\nrename from f\nrename to g\nindex 5626abf..f719efd 100644\n--- \"a/f\"\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n")
+	f.Add("diff --git a/f b/f\nold mode 100644\nnew mode 100755\ndeleted file mode 100644\ncopy from x\nGIT binary patch\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		files, err := Parse(text)
 		if err != nil {

@@ -164,12 +164,12 @@ func (p *parser) hunk(s section) (span, error) {
 	p.next++
 	before, after, changed := h.r.old.count, h.r.new.count, false
 	for before > 0 || after > 0 || p.next < len(p.lines) && bareMark(p.lines[p.next]) {
-		op := byte('\\')
-		if p.next == len(p.lines) {
-			op = 0
-		} else if line := p.line(p.next); line == "" || line == "\r" {
+		var op byte // 0 at the end of the patch
+		switch line := p.line(p.next); {
+		case p.next == len(p.lines):
+		case line == "" || line == "\r":
 			op = ' ' // white space at the end of lines gets lost
-		} else {
+		default:
 			op = line[0]
 		}
 		switch op {
