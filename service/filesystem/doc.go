@@ -1,6 +1,6 @@
-// Package filesystem is the engine of a Location's filesystem service, for
-// reading: read, list, glob and grep below one root directory. Its values are
-// those of package service; it knows nothing of plugins and of how they are
+// Package filesystem is the engine of a Location's filesystem service: read, list,
+// glob and grep below one root directory, and changes of what is there. Its values
+// are those of package service; it knows nothing of plugins and of how they are
 // reached.
 //
 // # What is below the root
@@ -83,6 +83,29 @@
 // number of directories, none included, and at the end for everything below; stuck
 // to something else it is "*". "*" and "?" do not match a slash. Only files are
 // found. Case counts.
+//
+// # Changes
+//
+// A change has two steps. [FileSystem.Stage] finds what its paths lead to, reads what is
+// there, and works out every byte that will be; it changes nothing (law 25). Whoever
+// decides sees what it says ([Stage.Staged]). [Stage.Commit] makes that change, or none:
+//
+//   - links are followed when a change is staged, as far as they stay below the root, and
+//     never again: the directory is opened by its path without links, and must be the one
+//     that it was; the file must hold the bytes that it held (law 27);
+//   - a link that leads to nothing is refused (case A04); a link is moved and removed itself;
+//   - a whole file is replaced if the session read it as it is now, or wrote it; what it
+//     read and was changed since is not removed either. The text that an edit replaces, and
+//     the lines of a patch, are evidence themselves (law 28);
+//   - a file keeps its mode, but for the bits by which it runs as somebody else, its owner
+//     and its attributes; where the system does not let it, nothing is done. Its other names,
+//     as hard links, keep the old content, which is said;
+//   - content that is written over a file with a byte order mark gets the mark, and is UTF-16
+//     if the file is: read shows neither, so whoever writes cannot give it back (case A11);
+//   - changes of one file are made one after the other, as far as nobody is asked in between.
+//
+// A file of up to 64 MiB can be changed. Package commit says how it is done, and what
+// remains of a gap; packages edit, patch and diff say what becomes of the bytes.
 //
 // # Order and bounds
 //
