@@ -14,8 +14,10 @@ import (
 type (
 	// ReadQuery asks for a page of a file.
 	ReadQuery = service.ReadQuery
-	// Page is a part of a text file.
+	// Page is a part of a text file, or an image.
 	Page = service.Page
+	// Media is an image as a file.
+	Media = service.Media
 	// ListQuery asks for the entries below a directory.
 	ListQuery = service.ListQuery
 	// Listing is what is below a directory.
@@ -95,7 +97,7 @@ func (r *Root) Close(ctx context.Context) error {
 	return fromService(ctx, FileSystemRead, r.client.Release(ctx, r.handle))
 }
 
-// Read gives a page of a text file.
+// Read gives a page of a text file, or an image.
 func (r *Root) Read(ctx context.Context, q ReadQuery) (Page, error) {
 	page, err := r.client.Read(ctx, r.handle, q)
 	return page, fromService(ctx, FileSystemRead, err)

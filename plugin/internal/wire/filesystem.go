@@ -53,6 +53,9 @@ func (s *fileSystemServer) Read(ctx context.Context, r *pluginv1.ReadRequest) (*
 	for _, n := range page.CutLines {
 		out.CutLines = append(out.CutLines, int64(n))
 	}
+	if page.Media != nil {
+		out.MediaType, out.Media = text(page.Media.Type), page.Media.Data
+	}
 	return out, err
 }
 
@@ -146,6 +149,9 @@ func (c *fileSystemClient) Read(ctx context.Context, handle uint64, q service.Re
 	}
 	for _, n := range r.GetCutLines() {
 		page.CutLines = append(page.CutLines, int(n))
+	}
+	if r.GetMediaType() != "" {
+		page.Media = &service.Media{Type: r.GetMediaType(), Data: r.GetMedia()}
 	}
 	return page, plainError(r.GetError())
 }
