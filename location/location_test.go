@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 			sdk.Serve(talker(os.Args[2:]))
 		case "__filesystem":
 			sdk.Serve(filesystem.New())
+		case "__hasher":
+			sdk.Serve(hasher())
 		case "__writer":
 			sdk.Serve(writer())
 		}
