@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
@@ -23,7 +26,35 @@ import (
 	"github.com/toolhost/toolhost/tool/registry"
 )
 
-// reader is a Location with the filesystem tools and a store, in which everything is
+// hasher is a plugin that reads a file as a stream, to its end or not.
+func hasher() sdk.Plugin {
+	type input struct {
+		Path  string `json:"path"`
+		Bytes int64  `json:"bytes"`
+	}
+	return sdk.Plugin{Name: "hasher", Version: "1", Needs: []sdk.Service{sdk.FileSystemRead}, Activate: func(ctx context.Context, loc sdk.Location) error {
+		files, err := loc.FileSystem()
+		if err != nil {
+			return err
+		}
+		_, err = loc.Tools.Register(ctx, sdk.Tools{
+			"hash": sdk.New("Hash", func(ctx context.Context, _ sdk.Call, in input) (string, error) {
+				root, err := files.ResolveRoot(ctx, in.Path)
+				if err != nil {
+					return "", sdk.ToFailure(err)
+				}
+				hash := sha256.New()
+				if _, err := io.Copy(hash, io.LimitReader(root.Reader(ctx, 0), in.Bytes)); err != nil {
+					return "", sdk.ToFailure(err)
+				}
+				return hex.EncodeToString(hash.Sum(nil)), nil
+			}, sdk.Read),
+		})
+		return err
+	}}
+}
+
+// reader is a Location with the filesystem tools, the hasher and a store, in which everything is
 // allowed.
 func reader(t *testing.T, root string, store *state.Store, log *slog.Logger) *location.Location {
 	t.Helper()
@@ -43,10 +74,12 @@ func reader(t *testing.T, root string, store *state.Store, log *slog.Logger) *lo
 	everything := permission.List{Rules: []permission.Rule{{Action: parse(t, "*"), Resource: parse(t, "*"), Effect: permission.Allow}}}
 	l, err := location.Open(t.Context(), life, config.Location{
 		Name: "here", Root: root, Instructions: []string{"AGENTS.md"}, Policy: &permission.Policy{Lists: []permission.List{everything}},
-		Plugins: []config.Plugin{{Name: "filesystem", Builtin: "filesystem", Grants: service.Grants()}},
+		Plugins: []config.Plugin{
+			{Name: "filesystem", Builtin: "filesystem", Grants: service.Grants()}, {Name: "hasher", Builtin: "hasher", Grants: service.Grants()},
+		},
 	}, location.Options{
 		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}, RunDir: runDir, State: store, Log: log,
-		Builtins: map[string][]string{"filesystem": {"/proc/self/exe", "__filesystem"}},
+		Builtins: map[string][]string{"filesystem": {"/proc/self/exe", "__filesystem"}, "hasher": {"/proc/self/exe", "__hasher"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +90,14 @@ func reader(t *testing.T, root string, store *state.Store, log *slog.Logger) *lo
 // read calls the tool read for a session.
 func read(t *testing.T, l *location.Location, session, path string) tool.Settlement {
 	t.Helper()
+	return call(t, l, session, "read", fmt.Sprintf(`{"path": %q}`, path))
+}
+
+func call(t *testing.T, l *location.Location, session, name, input string) tool.Settlement {
+	t.Helper()
 	settlement, err := l.Capture().Call(t.Context(), registry.Request{
-		Identity: tool.Identity{Session: session, Agent: "main", Message: "m", Call: "c"}, Name: "read",
-		Input: fmt.Appendf(nil, `{"path": %q}`, path), Instructions: true,
+		Identity: tool.Identity{Session: session, Agent: "main", Message: "m", Call: "c"}, Name: name,
+		Input: []byte(input), Instructions: true,
 	})
 	if err != nil || settlement.Status != tool.Completed {
 		t.Fatalf("%+v, %v", settlement, err)
@@ -108,6 +146,39 @@ func TestLaw28EvidenceSpansCommands(t *testing.T) {
 		if _, ok, err := next.FileSeen(t.Context(), real, session, path); ok || err != nil {
 			t.Errorf("%q and %s: seen %v, %v", session, path, ok, err)
 		}
+	}
+}
+
+// A plugin in a process of its own that reads all bytes of a file has read it for the
+// session, and one that stops before has not.
+func TestLaw28BytesSpanCommands(t *testing.T) {
+	base := t.TempDir()
+	root, content := filepath.Join(base, "root"), bytes.Repeat([]byte("\x00\xff"), 3<<20)
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"whole", "part"} {
+		if err := os.WriteFile(filepath.Join(root, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := state.New(state.Options{Dir: filepath.Join(base, "state")})
+	l := reader(t, root, store, slog.New(slog.DiscardHandler))
+	want := sha256.Sum256(content)
+	s := call(t, l, "mine", "hash", fmt.Sprintf(`{"path": "whole", "bytes": %d}`, len(content)+1))
+	if got := string(s.Structured); got != fmt.Sprintf("%q", hex.EncodeToString(want[:])) {
+		t.Errorf("the plugin read something else: %s", got)
+	}
+	call(t, l, "mine", "hash", `{"path": "part", "bytes": 100}`)
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok, err := store.FileSeen(t.Context(), real, "mine", "whole"); !ok || !bytes.Equal(got, want[:]) || err != nil {
+		t.Errorf("whole: got %x, %v, %v", got, ok, err)
+	}
+	if _, ok, err := store.FileSeen(t.Context(), real, "mine", "part"); ok || err != nil {
+		t.Errorf("part: seen %v, %v", ok, err)
 	}
 }
 

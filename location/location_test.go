@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 			sdk.Serve(filesystem.New())
 		case "__liar":
 			sdk.Serve(liar())
+		case "__hasher":
+			sdk.Serve(hasher())
 		case "__writer":
 			sdk.Serve(writer())
 		}

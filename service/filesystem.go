@@ -14,6 +14,8 @@ const (
 	// MaxUnsized is how much is read of a file that says that it has no bytes, and has
 	// some, as those of procfs do.
 	MaxUnsized = 16 << 20
+	// ChunkBytes is the most bytes of a file that are read at once as they are.
+	ChunkBytes = 64 << 10
 	// LineBytes is where a single line of a page is cut.
 	LineBytes = 2000
 	// MatchLineBytes is the width of the window around a match in a long line.
@@ -73,6 +75,14 @@ type ReadQuery struct {
 	Offset int
 	// Limit is how many lines are wanted: 1 to PageLines, 0 for PageLines.
 	Limit int
+}
+
+// BytesQuery asks for the bytes of a file as they are, whatever they are.
+type BytesQuery struct {
+	// Offset is where they begin, from 0. Behind the end there are none.
+	Offset int64
+	// Length is how many they are at most; 0 is all that follow.
+	Length int64
 }
 
 // Page is a part of a text file, or an image.

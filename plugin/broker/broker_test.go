@@ -68,7 +68,7 @@ type table struct {
 	activation *gate
 }
 
-func newTable(t *testing.T, grants ...service.Grant) *table {
+func newTable(t testing.TB, grants ...service.Grant) *table {
 	t.Helper()
 	root := t.TempDir()
 	if err := errors.Join(os.Mkdir(root+"/dir", 0o700), os.WriteFile(root+"/file", []byte("text\n"), 0o600)); err != nil {
@@ -173,11 +173,12 @@ func TestLaw12Tokens(t *testing.T) {
 	for name, ctx := range contexts {
 		_, _, resolve := files.ResolveRoot(ctx, ".")
 		_, read := files.Read(ctx, handle, service.ReadQuery{})
+		_, bytes := readBytesOf(ctx, files, handle)
 		_, list := files.List(ctx, handle, service.ListQuery{})
 		_, glob := files.Glob(ctx, handle, service.GlobQuery{Pattern: "*"})
 		_, grep := files.Grep(ctx, handle, service.GrepQuery{Pattern: "x"})
 		for what, err := range map[string]error{
-			"resolve": resolve, "read": read, "list": list, "glob": glob, "grep": grep,
+			"resolve": resolve, "read": read, "bytes": bytes, "list": list, "glob": glob, "grep": grep,
 			"release": files.Release(ctx, handle),
 			"assert":  permission.Assert(ctx, tool.PermissionRequest{Action: "a", Resources: []string{"r"}}),
 		} {

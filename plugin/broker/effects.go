@@ -14,6 +14,7 @@ const (
 	resolveRoot method = "/toolhost.plugin.v1.FileSystemReadService/ResolveRoot"
 	release     method = "/toolhost.plugin.v1.FileSystemReadService/Release"
 	read        method = "/toolhost.plugin.v1.FileSystemReadService/Read"
+	readBytes   method = "/toolhost.plugin.v1.FileSystemReadService/ReadBytes"
 	list        method = "/toolhost.plugin.v1.FileSystemReadService/List"
 	glob        method = "/toolhost.plugin.v1.FileSystemReadService/Glob"
 	grep        method = "/toolhost.plugin.v1.FileSystemReadService/Grep"
@@ -28,7 +29,7 @@ const (
 // in the table takes everything.
 func (m method) takes() (service string, effects tool.Effects) {
 	switch m {
-	case resolveRoot, release, read, list, glob, grep:
+	case resolveRoot, release, read, readBytes, list, glob, grep:
 		return "filesystem.read", tool.Read
 	case stage, unstage: // it changes nothing, and is how a change is prepared (law 25)
 		return "filesystem.stage", tool.Read

@@ -14,6 +14,7 @@ import (
 
 var (
 	_ wire.FileSystem = (*files)(nil)
+	_ wire.Bytes      = (*pieces)(nil)
 	_ wire.Permission = (*permission)(nil)
 )
 
@@ -95,6 +96,30 @@ func (f *files) Release(ctx context.Context, handle uint64) error {
 
 func (f *files) Read(ctx context.Context, handle uint64, q service.ReadQuery) (service.Page, error) {
 	return onRoot(ctx, f.broker, read, handle, q, (*filesystem.Root).Read)
+}
+
+// ReadBytes asks, and each piece is a callback of its own: a plugin that takes none
+// keeps nothing open, and after the end of its call there is none to be had.
+func (f *files) ReadBytes(ctx context.Context, handle uint64, q service.BytesQuery) (wire.Bytes, error) {
+	from, err := onRoot(ctx, f.broker, readBytes, handle, q, (*filesystem.Root).Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &pieces{f.broker, from}, nil
+}
+
+type pieces struct {
+	broker *Broker
+	from   *filesystem.Bytes
+}
+
+func (p *pieces) Next(ctx context.Context) ([]byte, error) {
+	_, ctx, done, err := p.broker.use(ctx, readBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return p.from.Next(ctx)
 }
 
 func (f *files) List(ctx context.Context, handle uint64, q service.ListQuery) (service.Listing, error) {

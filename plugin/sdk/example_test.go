@@ -2,9 +2,12 @@ package sdk_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -279,6 +282,47 @@ func ExampleCall_Lost() {
 	outcome := sdktest.Start(t, weather("tail", tail), sdktest.Options{}).Call("tail", `{}`)
 	fmt.Println(outcome.Text, outcome.Lost)
 	// Output: last line 4096
+}
+
+// A file of any size is read as a stream, with what the standard library has for that.
+func ExampleRoot_Reader() {
+	type file struct {
+		Path string `json:"path"`
+	}
+	plugin := sdk.Plugin{
+		Name: "digests", Version: "1.0.0", Needs: []sdk.Service{sdk.FileSystemRead},
+		Activate: func(ctx context.Context, loc sdk.Location) error {
+			files, err := loc.FileSystem()
+			if err != nil {
+				return err
+			}
+			_, err = loc.Tools.Register(ctx, sdk.Tools{
+				"sha256": sdk.New("Digest of a file", func(ctx context.Context, _ sdk.Call, in file) (string, error) {
+					root, err := files.ResolveRoot(ctx, in.Path)
+					if err != nil {
+						return "", sdk.ToFailure(err)
+					}
+					content := root.Reader(ctx, 0)
+					defer content.Close()
+					hash := sha256.New()
+					if _, err := io.Copy(hash, content); err != nil {
+						return "", sdk.ToFailure(err)
+					}
+					return hex.EncodeToString(hash.Sum(nil)), nil
+				}, sdk.Read),
+			})
+			return err
+		},
+	}
+
+	t := &exampleTB{}
+	defer t.end()
+	started := sdktest.Start(t, plugin, sdktest.Options{Files: map[string]string{"greeting": "hello"}})
+	fmt.Println(started.Call("sha256", `{"path": "greeting"}`).Text)
+	fmt.Println(started.Call("sha256", `{"path": "."}`))
+	// Output:
+	// 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+	// failed: failure: .: is a directory; list it, or name a file in it
 }
 
 // A tool whose schemas are known only when the plugin runs.

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/service"
@@ -14,8 +15,10 @@ import (
 type (
 	// ReadQuery asks for a page of a file.
 	ReadQuery = service.ReadQuery
-	// Page is a part of a text file.
+	// Page is a part of a text file, or an image.
 	Page = service.Page
+	// Media is an image as a file.
+	Media = service.Media
 	// ListQuery asks for the entries below a directory.
 	ListQuery = service.ListQuery
 	// Listing is what is below a directory.
@@ -95,10 +98,23 @@ func (r *Root) Close(ctx context.Context) error {
 	return fromService(ctx, FileSystemRead, r.client.Release(ctx, r.handle))
 }
 
-// Read gives a page of a text file.
+// Read gives a page of a text file, or an image.
 func (r *Root) Read(ctx context.Context, q ReadQuery) (Page, error) {
 	page, err := r.client.Read(ctx, r.handle, q)
 	return page, fromService(ctx, FileSystemRead, err)
+}
+
+// Reader reads a file as it is from an offset to its end, of any size and whatever is in
+// it. The bytes come as fast as they are read: the host reads about a megabyte ahead, and
+// holds no more. The offset must not be below 0; behind the end there is nothing.
+//
+// Nothing is asked of the host before the first Read, which has the error if the file
+// may not be read. Errors are those of ResolveRoot, the cause of ctx, or io.EOF. The
+// Reader is valid for as long as the handle and ctx; Close ends it before. It is not for
+// concurrent use, but a file may have several Readers.
+func (r *Root) Reader(ctx context.Context, offset int64) io.ReadCloser {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &reader{ctx: ctx, cancel: cancel, root: r, offset: offset}
 }
 
 // List gives the entries below a directory.

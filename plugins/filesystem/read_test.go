@@ -36,6 +36,25 @@ func TestProjectRead(t *testing.T) {
 			[]string{"x\n", "[line 8, more follow; next page: offset=9]"},
 		},
 		{
+			"the end of a huge file", sdk.Page{Text: "x\ny\n", First: -1, Lines: 2, TotalLines: -1, CutLines: []int{2}, Size: 1 << 40, Encoding: "utf-8"},
+			[]string{
+				"x\ny\n", "[2 lines, not numbered since the file is large; this is the end of the file]\n" +
+					"[line 2 of these is cut at 2000 bytes: grep with this path shows the text around a match]",
+			},
+		},
+		{
+			"near the end of a huge file", sdk.Page{Text: "x\n", First: -1, Lines: 1, TotalLines: -1, More: true, Size: 1 << 40, Encoding: "utf-8"},
+			[]string{"x\n", "[1 line, not numbered since the file is large, more follow; next page: offset=-49]"},
+		},
+		{
+			"of a file without a size", sdk.Page{Text: "x\n", First: 1, Lines: 1, TotalLines: -1, More: true, Size: -1, Encoding: "utf-8"},
+			[]string{"x\n", "[line 1, more follow; next page: offset=2]"},
+		},
+		{
+			"more lines than fit", sdk.Page{Text: strings.Repeat("\n", 2000), First: 1, Lines: 2000, TotalLines: 2000, Size: 2000, Encoding: "utf-8"},
+			[]string{strings.Repeat("\n", 1990), "[lines 1-1990 of 2000; next page: offset=1991]"},
+		},
+		{
 			"a long line", sdk.Page{Text: "x\ny\n", First: 1, Lines: 2, TotalLines: 2, CutLines: []int{2}, Size: 9000, Encoding: "utf-8"},
 			[]string{"x\ny\n", "[line 2 is cut at 2000 bytes: grep with this path shows the text around a match]"},
 		},
@@ -60,7 +79,7 @@ func TestProjectRead(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, content := projectRead(readInput{}, readPage("a", tt.page))
+			_, content := projectRead(readInput{}, readPage("a", tt.page, -50))
 			checkTexts(t, content, tt.want...)
 		})
 	}
@@ -74,7 +93,7 @@ func TestReadLeavesRoomForItsNotes(t *testing.T) {
 		Text: strings.Repeat(line, 25) + "end\n", First: 101, Lines: 26, TotalLines: 126,
 		CutLines: []int{101, 102, 103, 124, 125}, Size: 1 << 20, Encoding: "unknown-8bit",
 	}
-	got, content := projectRead(readInput{}, readPage("a", page))
+	got, content := projectRead(readInput{}, readPage("a", page, 101))
 	checkBounded(t, content)
 	want := readOutput{
 		Path: "a", Text: strings.Repeat(line, 24), FirstLine: 101, Lines: 24, TotalLines: 126, NextOffset: 125,

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"google.golang.org/grpc"
 
@@ -16,9 +18,19 @@ type FileSystem interface {
 	ResolveRoot(ctx context.Context, path string) (handle uint64, info service.RootInfo, err error)
 	Release(ctx context.Context, handle uint64) error
 	Read(ctx context.Context, handle uint64, q service.ReadQuery) (service.Page, error)
+	// ReadBytes begins to read bytes. Until ctx ends, or the bytes do, it may hold
+	// something; an error may also be that of the first Next.
+	ReadBytes(ctx context.Context, handle uint64, q service.BytesQuery) (Bytes, error)
 	List(ctx context.Context, handle uint64, q service.ListQuery) (service.Listing, error)
 	Glob(ctx context.Context, handle uint64, q service.GlobQuery) (service.GlobResult, error)
 	Grep(ctx context.Context, handle uint64, q service.GrepQuery) (service.GrepResult, error)
+}
+
+// Bytes are read one piece after the other. They are not for concurrent use.
+type Bytes interface {
+	// Next gives the next bytes, some but at most MaxChunk, or io.EOF behind the last.
+	// They are valid until the next Next. ctx is that of ReadBytes.
+	Next(ctx context.Context) ([]byte, error)
 }
 
 // ServeFileSystemRead puts f on server.
@@ -53,7 +65,36 @@ func (s *fileSystemServer) Read(ctx context.Context, r *pluginv1.ReadRequest) (*
 	for _, n := range page.CutLines {
 		out.CutLines = append(out.CutLines, int64(n))
 	}
+	if page.Media != nil {
+		out.MediaType, out.Media = text(page.Media.Type), page.Media.Data
+	}
 	return out, err
+}
+
+// ReadBytes sends no more than the other side takes: between two pieces it waits for
+// that, and holds nothing but one of them.
+func (s *fileSystemServer) ReadBytes(r *pluginv1.ReadBytesRequest, stream grpc.ServerStreamingServer[pluginv1.ReadBytesResponse]) error {
+	ctx := stream.Context()
+	from, err := s.files.ReadBytes(ctx, r.GetHandle(), service.BytesQuery{Offset: r.GetOffset(), Length: r.GetLength()})
+	for {
+		var chunk []byte
+		if err == nil {
+			chunk, err = from.Next(ctx)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			e, broken := serviceError(err)
+			if e == nil {
+				return broken
+			}
+			return stream.Send(&pluginv1.ReadBytesResponse{Error: e})
+		}
+		if err := stream.Send(&pluginv1.ReadBytesResponse{Chunk: chunk}); err != nil {
+			return err
+		}
+	}
 }
 
 func (s *fileSystemServer) List(ctx context.Context, r *pluginv1.ListRequest) (*pluginv1.ListResponse, error) {
@@ -147,7 +188,30 @@ func (c *fileSystemClient) Read(ctx context.Context, handle uint64, q service.Re
 	for _, n := range r.GetCutLines() {
 		page.CutLines = append(page.CutLines, int(n))
 	}
+	if r.GetMediaType() != "" {
+		page.Media = &service.Media{Type: r.GetMediaType(), Data: r.GetMedia()}
+	}
 	return page, plainError(r.GetError())
+}
+
+func (c *fileSystemClient) ReadBytes(ctx context.Context, handle uint64, q service.BytesQuery) (Bytes, error) {
+	stream, err := c.client.ReadBytes(outgoing(ctx), &pluginv1.ReadBytesRequest{Handle: handle, Offset: q.Offset, Length: q.Length})
+	if err != nil {
+		return nil, err
+	}
+	return byteStream{stream}, nil
+}
+
+type byteStream struct {
+	stream grpc.ServerStreamingClient[pluginv1.ReadBytesResponse]
+}
+
+func (s byteStream) Next(context.Context) ([]byte, error) {
+	r, err := s.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return r.GetChunk(), plainError(r.GetError())
 }
 
 func (c *fileSystemClient) List(ctx context.Context, handle uint64, q service.ListQuery) (service.Listing, error) {

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -32,6 +33,8 @@ type fakeHost struct {
 	query   any
 	info    service.RootInfo
 	page    service.Page
+	pieces  [][]byte
+	broken  error // behind the pieces; nil is their end
 	listing service.Listing
 	globbed service.GlobResult
 	grepped service.GrepResult
@@ -65,6 +68,27 @@ func (h *fakeHost) Release(_ context.Context, handle uint64) error {
 func (h *fakeHost) Read(_ context.Context, handle uint64, q service.ReadQuery) (service.Page, error) {
 	h.handle, h.query = handle, q
 	return h.page, h.err
+}
+
+func (h *fakeHost) ReadBytes(_ context.Context, handle uint64, q service.BytesQuery) (Bytes, error) {
+	h.handle, h.query = handle, q
+	return &fakeBytes{h, 0}, h.err
+}
+
+type fakeBytes struct {
+	host *fakeHost
+	next int
+}
+
+func (b *fakeBytes) Next(context.Context) ([]byte, error) {
+	if b.next == len(b.host.pieces) {
+		if b.host.broken != nil {
+			return nil, b.host.broken
+		}
+		return nil, io.EOF
+	}
+	b.next++
+	return b.host.pieces[b.next-1], nil
 }
 
 func (h *fakeHost) List(_ context.Context, handle uint64, q service.ListQuery) (service.Listing, error) {
@@ -206,10 +230,24 @@ func TestFileSystemCrossesTheLine(t *testing.T) {
 			Text: anyText(t, "text"), First: number(t, "first"), Lines: number(t, "lines"), TotalLines: number(t, "total"), More: rapid.Bool().Draw(t, "more"),
 			CutLines: []int{number(t, "cut")}, Size: rapid.Int64().Draw(t, "size"), Encoding: "utf-8", BOM: rapid.Bool().Draw(t, "bom"),
 		}
+		if rapid.Bool().Draw(t, "media") {
+			fake.page.Media = &service.Media{Type: "image/png", Data: anyBytes(t, "data")}
+		}
 		read := service.ReadQuery{Offset: number(t, "offset"), Limit: number(t, "limit")}
 		page, err := client.Read(ctx, handle, read)
 		wantServiceError(t, fake.err, err)
-		wantAnswer(t, fake, handle, read, fake.page, page)
+		wantAnswer(t, fake, handle, read, fake.page, page, empty)
+
+		fake.pieces = [][]byte{anyBytes(t, "piece"), anyBytes(t, "piece")}[:rapid.IntRange(0, 2).Draw(t, "pieces")]
+		fake.broken = anyServiceError(t)
+		bytes := service.BytesQuery{Offset: rapid.Int64().Draw(t, "offset"), Length: rapid.Int64().Draw(t, "length")}
+		pieces, err := allBytes(ctx, client, handle, bytes)
+		wantServiceError(t, first(fake.err, fake.broken), err)
+		arrived := fake.pieces
+		if fake.err != nil {
+			arrived = nil
+		}
+		wantAnswer(t, fake, handle, bytes, arrived, pieces, empty)
 
 		fake.listing = service.Listing{
 			Entries:   []service.Entry{{Path: anyText(t, "path"), Kind: service.Symlink, Size: rapid.Int64().Draw(t, "size"), Target: anyText(t, "target")}},
@@ -256,6 +294,31 @@ func TestFileSystemCrossesTheLine(t *testing.T) {
 	if _, err := client.Read(ctx, 5, service.ReadQuery{}); err == nil {
 		t.Error("a broken service has no error")
 	}
+	if _, err := allBytes(ctx, client, 5, service.BytesQuery{}); err == nil {
+		t.Error("a broken service has no error behind its bytes")
+	}
+}
+
+func first(one, other error) error {
+	if one != nil {
+		return one
+	}
+	return other
+}
+
+// allBytes reads until there is no more.
+func allBytes(ctx context.Context, files FileSystem, handle uint64, q service.BytesQuery) (pieces [][]byte, err error) {
+	from, err := files.ReadBytes(ctx, handle, q)
+	for err == nil {
+		var piece []byte
+		if piece, err = from.Next(ctx); err == nil {
+			pieces = append(pieces, piece)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return pieces, err
 }
 
 func wantAnswer(t *rapid.T, fake *fakeHost, handle uint64, query, want, got any, options ...cmp.Option) {

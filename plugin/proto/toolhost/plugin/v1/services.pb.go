@@ -598,17 +598,20 @@ func (x *ReadRequest) GetLimit() int64 {
 
 // ReadResponse is a page.
 type ReadResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Error         *ServiceError          `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
-	Text          []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	First         int64                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
-	Lines         int64                  `protobuf:"varint,4,opt,name=lines,proto3" json:"lines,omitempty"`
-	TotalLines    int64                  `protobuf:"varint,5,opt,name=total_lines,json=totalLines,proto3" json:"total_lines,omitempty"`
-	More          bool                   `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
-	CutLines      []int64                `protobuf:"varint,7,rep,packed,name=cut_lines,json=cutLines,proto3" json:"cut_lines,omitempty"`
-	Size          int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`
-	Encoding      string                 `protobuf:"bytes,9,opt,name=encoding,proto3" json:"encoding,omitempty"`
-	Bom           bool                   `protobuf:"varint,10,opt,name=bom,proto3" json:"bom,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Error      *ServiceError          `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	Text       []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	First      int64                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	Lines      int64                  `protobuf:"varint,4,opt,name=lines,proto3" json:"lines,omitempty"`
+	TotalLines int64                  `protobuf:"varint,5,opt,name=total_lines,json=totalLines,proto3" json:"total_lines,omitempty"`
+	More       bool                   `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
+	CutLines   []int64                `protobuf:"varint,7,rep,packed,name=cut_lines,json=cutLines,proto3" json:"cut_lines,omitempty"`
+	Size       int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`
+	Encoding   string                 `protobuf:"bytes,9,opt,name=encoding,proto3" json:"encoding,omitempty"`
+	Bom        bool                   `protobuf:"varint,10,opt,name=bom,proto3" json:"bom,omitempty"`
+	// Of an image: what it is and all of it.
+	MediaType     string `protobuf:"bytes,11,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	Media         []byte `protobuf:"bytes,12,opt,name=media,proto3" json:"media,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,6 +716,137 @@ func (x *ReadResponse) GetBom() bool {
 	return false
 }
 
+func (x *ReadResponse) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *ReadResponse) GetMedia() []byte {
+	if x != nil {
+		return x.Media
+	}
+	return nil
+}
+
+// ReadBytesRequest asks for bytes.
+type ReadBytesRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Handle uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	// Where they begin.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// How many they are at most; 0 is all that follow.
+	Length        int64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadBytesRequest) Reset() {
+	*x = ReadBytesRequest{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadBytesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadBytesRequest) ProtoMessage() {}
+
+func (x *ReadBytesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadBytesRequest.ProtoReflect.Descriptor instead.
+func (*ReadBytesRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReadBytesRequest) GetHandle() uint64 {
+	if x != nil {
+		return x.Handle
+	}
+	return 0
+}
+
+func (x *ReadBytesRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ReadBytesRequest) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+// ReadBytesResponse is the next bytes, at most 64 KiB, or why there are no more
+// of them: then it is the last one.
+type ReadBytesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Error         *ServiceError          `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	Chunk         []byte                 `protobuf:"bytes,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadBytesResponse) Reset() {
+	*x = ReadBytesResponse{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadBytesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadBytesResponse) ProtoMessage() {}
+
+func (x *ReadBytesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadBytesResponse.ProtoReflect.Descriptor instead.
+func (*ReadBytesResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReadBytesResponse) GetError() *ServiceError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ReadBytesResponse) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
 // ListRequest asks for entries.
 type ListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -725,7 +859,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +871,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +884,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRequest) GetHandle() uint64 {
@@ -787,7 +921,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +933,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +946,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListResponse) GetError() *ServiceError {
@@ -857,7 +991,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1003,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1016,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Entry) GetPath() []byte {
@@ -925,7 +1059,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1071,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1084,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GlobRequest) GetHandle() uint64 {
@@ -987,7 +1121,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1133,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1146,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GlobResponse) GetError() *ServiceError {
@@ -1059,7 +1193,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1205,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1218,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GrepRequest) GetHandle() uint64 {
@@ -1155,7 +1289,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1301,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1314,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GrepResponse) GetError() *ServiceError {
@@ -1256,7 +1390,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1402,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1415,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Match) GetPath() []byte {
@@ -1354,7 +1488,7 @@ type AssertRequest struct {
 
 func (x *AssertRequest) Reset() {
 	*x = AssertRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1500,7 @@ func (x *AssertRequest) String() string {
 func (*AssertRequest) ProtoMessage() {}
 
 func (x *AssertRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1513,7 @@ func (x *AssertRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssertRequest.ProtoReflect.Descriptor instead.
 func (*AssertRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AssertRequest) GetAction() string {
@@ -1420,7 +1554,7 @@ type AssertResponse struct {
 
 func (x *AssertResponse) Reset() {
 	*x = AssertResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1566,7 @@ func (x *AssertResponse) String() string {
 func (*AssertResponse) ProtoMessage() {}
 
 func (x *AssertResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1579,7 @@ func (x *AssertResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssertResponse.ProtoReflect.Descriptor instead.
 func (*AssertResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AssertResponse) GetError() *ServiceError {
@@ -1497,7 +1631,7 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\vReadRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\x9a\x02\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xcf\x02\n" +
 	"\fReadResponse\x126\n" +
 	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\fR\x04text\x12\x14\n" +
@@ -1510,7 +1644,17 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\x04size\x18\b \x01(\x03R\x04size\x12\x1a\n" +
 	"\bencoding\x18\t \x01(\tR\bencoding\x12\x10\n" +
 	"\x03bom\x18\n" +
-	" \x01(\bR\x03bom\"Q\n" +
+	" \x01(\bR\x03bom\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\v \x01(\tR\tmediaType\x12\x14\n" +
+	"\x05media\x18\f \x01(\fR\x05media\"Z\n" +
+	"\x10ReadBytesRequest\x12\x16\n" +
+	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\"a\n" +
+	"\x11ReadBytesResponse\x126\n" +
+	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error\x12\x14\n" +
+	"\x05chunk\x18\x02 \x01(\fR\x05chunk\"Q\n" +
 	"\vListRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\x03R\x05depth\x12\x14\n" +
@@ -1573,11 +1717,12 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\x0eAssertResponse\x126\n" +
-	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error2\xf7\x03\n" +
+	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error2\xd3\x04\n" +
 	"\x15FileSystemReadService\x12^\n" +
 	"\vResolveRoot\x12&.toolhost.plugin.v1.ResolveRootRequest\x1a'.toolhost.plugin.v1.ResolveRootResponse\x12R\n" +
 	"\aRelease\x12\".toolhost.plugin.v1.ReleaseRequest\x1a#.toolhost.plugin.v1.ReleaseResponse\x12I\n" +
-	"\x04Read\x12\x1f.toolhost.plugin.v1.ReadRequest\x1a .toolhost.plugin.v1.ReadResponse\x12I\n" +
+	"\x04Read\x12\x1f.toolhost.plugin.v1.ReadRequest\x1a .toolhost.plugin.v1.ReadResponse\x12Z\n" +
+	"\tReadBytes\x12$.toolhost.plugin.v1.ReadBytesRequest\x1a%.toolhost.plugin.v1.ReadBytesResponse0\x01\x12I\n" +
 	"\x04List\x12\x1f.toolhost.plugin.v1.ListRequest\x1a .toolhost.plugin.v1.ListResponse\x12I\n" +
 	"\x04Glob\x12\x1f.toolhost.plugin.v1.GlobRequest\x1a .toolhost.plugin.v1.GlobResponse\x12I\n" +
 	"\x04Grep\x12\x1f.toolhost.plugin.v1.GrepRequest\x1a .toolhost.plugin.v1.GrepResponse2d\n" +
@@ -1596,7 +1741,7 @@ func file_toolhost_plugin_v1_services_proto_rawDescGZIP() []byte {
 	return file_toolhost_plugin_v1_services_proto_rawDescData
 }
 
-var file_toolhost_plugin_v1_services_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_toolhost_plugin_v1_services_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_toolhost_plugin_v1_services_proto_goTypes = []any{
 	(*ServiceError)(nil),        // 0: toolhost.plugin.v1.ServiceError
 	(*FileError)(nil),           // 1: toolhost.plugin.v1.FileError
@@ -1608,52 +1753,57 @@ var file_toolhost_plugin_v1_services_proto_goTypes = []any{
 	(*ReleaseResponse)(nil),     // 7: toolhost.plugin.v1.ReleaseResponse
 	(*ReadRequest)(nil),         // 8: toolhost.plugin.v1.ReadRequest
 	(*ReadResponse)(nil),        // 9: toolhost.plugin.v1.ReadResponse
-	(*ListRequest)(nil),         // 10: toolhost.plugin.v1.ListRequest
-	(*ListResponse)(nil),        // 11: toolhost.plugin.v1.ListResponse
-	(*Entry)(nil),               // 12: toolhost.plugin.v1.Entry
-	(*GlobRequest)(nil),         // 13: toolhost.plugin.v1.GlobRequest
-	(*GlobResponse)(nil),        // 14: toolhost.plugin.v1.GlobResponse
-	(*GrepRequest)(nil),         // 15: toolhost.plugin.v1.GrepRequest
-	(*GrepResponse)(nil),        // 16: toolhost.plugin.v1.GrepResponse
-	(*Match)(nil),               // 17: toolhost.plugin.v1.Match
-	(*AssertRequest)(nil),       // 18: toolhost.plugin.v1.AssertRequest
-	(*AssertResponse)(nil),      // 19: toolhost.plugin.v1.AssertResponse
-	nil,                         // 20: toolhost.plugin.v1.AssertRequest.MetadataEntry
+	(*ReadBytesRequest)(nil),    // 10: toolhost.plugin.v1.ReadBytesRequest
+	(*ReadBytesResponse)(nil),   // 11: toolhost.plugin.v1.ReadBytesResponse
+	(*ListRequest)(nil),         // 12: toolhost.plugin.v1.ListRequest
+	(*ListResponse)(nil),        // 13: toolhost.plugin.v1.ListResponse
+	(*Entry)(nil),               // 14: toolhost.plugin.v1.Entry
+	(*GlobRequest)(nil),         // 15: toolhost.plugin.v1.GlobRequest
+	(*GlobResponse)(nil),        // 16: toolhost.plugin.v1.GlobResponse
+	(*GrepRequest)(nil),         // 17: toolhost.plugin.v1.GrepRequest
+	(*GrepResponse)(nil),        // 18: toolhost.plugin.v1.GrepResponse
+	(*Match)(nil),               // 19: toolhost.plugin.v1.Match
+	(*AssertRequest)(nil),       // 20: toolhost.plugin.v1.AssertRequest
+	(*AssertResponse)(nil),      // 21: toolhost.plugin.v1.AssertResponse
+	nil,                         // 22: toolhost.plugin.v1.AssertRequest.MetadataEntry
 }
 var file_toolhost_plugin_v1_services_proto_depIdxs = []int32{
 	1,  // 0: toolhost.plugin.v1.ServiceError.file:type_name -> toolhost.plugin.v1.FileError
 	2,  // 1: toolhost.plugin.v1.ServiceError.refusal:type_name -> toolhost.plugin.v1.Refusal
 	0,  // 2: toolhost.plugin.v1.ResolveRootResponse.error:type_name -> toolhost.plugin.v1.ServiceError
 	0,  // 3: toolhost.plugin.v1.ReadResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	0,  // 4: toolhost.plugin.v1.ListResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	12, // 5: toolhost.plugin.v1.ListResponse.entries:type_name -> toolhost.plugin.v1.Entry
-	3,  // 6: toolhost.plugin.v1.ListResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	0,  // 7: toolhost.plugin.v1.GlobResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	3,  // 8: toolhost.plugin.v1.GlobResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	0,  // 9: toolhost.plugin.v1.GrepResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	17, // 10: toolhost.plugin.v1.GrepResponse.matches:type_name -> toolhost.plugin.v1.Match
-	3,  // 11: toolhost.plugin.v1.GrepResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	20, // 12: toolhost.plugin.v1.AssertRequest.metadata:type_name -> toolhost.plugin.v1.AssertRequest.MetadataEntry
-	0,  // 13: toolhost.plugin.v1.AssertResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	4,  // 14: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:input_type -> toolhost.plugin.v1.ResolveRootRequest
-	6,  // 15: toolhost.plugin.v1.FileSystemReadService.Release:input_type -> toolhost.plugin.v1.ReleaseRequest
-	8,  // 16: toolhost.plugin.v1.FileSystemReadService.Read:input_type -> toolhost.plugin.v1.ReadRequest
-	10, // 17: toolhost.plugin.v1.FileSystemReadService.List:input_type -> toolhost.plugin.v1.ListRequest
-	13, // 18: toolhost.plugin.v1.FileSystemReadService.Glob:input_type -> toolhost.plugin.v1.GlobRequest
-	15, // 19: toolhost.plugin.v1.FileSystemReadService.Grep:input_type -> toolhost.plugin.v1.GrepRequest
-	18, // 20: toolhost.plugin.v1.PermissionService.Assert:input_type -> toolhost.plugin.v1.AssertRequest
-	5,  // 21: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:output_type -> toolhost.plugin.v1.ResolveRootResponse
-	7,  // 22: toolhost.plugin.v1.FileSystemReadService.Release:output_type -> toolhost.plugin.v1.ReleaseResponse
-	9,  // 23: toolhost.plugin.v1.FileSystemReadService.Read:output_type -> toolhost.plugin.v1.ReadResponse
-	11, // 24: toolhost.plugin.v1.FileSystemReadService.List:output_type -> toolhost.plugin.v1.ListResponse
-	14, // 25: toolhost.plugin.v1.FileSystemReadService.Glob:output_type -> toolhost.plugin.v1.GlobResponse
-	16, // 26: toolhost.plugin.v1.FileSystemReadService.Grep:output_type -> toolhost.plugin.v1.GrepResponse
-	19, // 27: toolhost.plugin.v1.PermissionService.Assert:output_type -> toolhost.plugin.v1.AssertResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	0,  // 4: toolhost.plugin.v1.ReadBytesResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	0,  // 5: toolhost.plugin.v1.ListResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	14, // 6: toolhost.plugin.v1.ListResponse.entries:type_name -> toolhost.plugin.v1.Entry
+	3,  // 7: toolhost.plugin.v1.ListResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
+	0,  // 8: toolhost.plugin.v1.GlobResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	3,  // 9: toolhost.plugin.v1.GlobResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
+	0,  // 10: toolhost.plugin.v1.GrepResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	19, // 11: toolhost.plugin.v1.GrepResponse.matches:type_name -> toolhost.plugin.v1.Match
+	3,  // 12: toolhost.plugin.v1.GrepResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
+	22, // 13: toolhost.plugin.v1.AssertRequest.metadata:type_name -> toolhost.plugin.v1.AssertRequest.MetadataEntry
+	0,  // 14: toolhost.plugin.v1.AssertResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	4,  // 15: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:input_type -> toolhost.plugin.v1.ResolveRootRequest
+	6,  // 16: toolhost.plugin.v1.FileSystemReadService.Release:input_type -> toolhost.plugin.v1.ReleaseRequest
+	8,  // 17: toolhost.plugin.v1.FileSystemReadService.Read:input_type -> toolhost.plugin.v1.ReadRequest
+	10, // 18: toolhost.plugin.v1.FileSystemReadService.ReadBytes:input_type -> toolhost.plugin.v1.ReadBytesRequest
+	12, // 19: toolhost.plugin.v1.FileSystemReadService.List:input_type -> toolhost.plugin.v1.ListRequest
+	15, // 20: toolhost.plugin.v1.FileSystemReadService.Glob:input_type -> toolhost.plugin.v1.GlobRequest
+	17, // 21: toolhost.plugin.v1.FileSystemReadService.Grep:input_type -> toolhost.plugin.v1.GrepRequest
+	20, // 22: toolhost.plugin.v1.PermissionService.Assert:input_type -> toolhost.plugin.v1.AssertRequest
+	5,  // 23: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:output_type -> toolhost.plugin.v1.ResolveRootResponse
+	7,  // 24: toolhost.plugin.v1.FileSystemReadService.Release:output_type -> toolhost.plugin.v1.ReleaseResponse
+	9,  // 25: toolhost.plugin.v1.FileSystemReadService.Read:output_type -> toolhost.plugin.v1.ReadResponse
+	11, // 26: toolhost.plugin.v1.FileSystemReadService.ReadBytes:output_type -> toolhost.plugin.v1.ReadBytesResponse
+	13, // 27: toolhost.plugin.v1.FileSystemReadService.List:output_type -> toolhost.plugin.v1.ListResponse
+	16, // 28: toolhost.plugin.v1.FileSystemReadService.Glob:output_type -> toolhost.plugin.v1.GlobResponse
+	18, // 29: toolhost.plugin.v1.FileSystemReadService.Grep:output_type -> toolhost.plugin.v1.GrepResponse
+	21, // 30: toolhost.plugin.v1.PermissionService.Assert:output_type -> toolhost.plugin.v1.AssertResponse
+	23, // [23:31] is the sub-list for method output_type
+	15, // [15:23] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_services_proto_init() }
@@ -1671,7 +1821,7 @@ func file_toolhost_plugin_v1_services_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_services_proto_rawDesc), len(file_toolhost_plugin_v1_services_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -22,6 +22,7 @@ const (
 	FileSystemReadService_ResolveRoot_FullMethodName = "/toolhost.plugin.v1.FileSystemReadService/ResolveRoot"
 	FileSystemReadService_Release_FullMethodName     = "/toolhost.plugin.v1.FileSystemReadService/Release"
 	FileSystemReadService_Read_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/Read"
+	FileSystemReadService_ReadBytes_FullMethodName   = "/toolhost.plugin.v1.FileSystemReadService/ReadBytes"
 	FileSystemReadService_List_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/List"
 	FileSystemReadService_Glob_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/Glob"
 	FileSystemReadService_Grep_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/Grep"
@@ -40,8 +41,11 @@ type FileSystemReadServiceClient interface {
 	ResolveRoot(ctx context.Context, in *ResolveRootRequest, opts ...grpc.CallOption) (*ResolveRootResponse, error)
 	// Release closes a handle.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// Read gives a page of a text file.
+	// Read gives a page of a text file, or an image.
 	Read(ctx context.Context, in *ReadRequest, opts ...grpc.CallOption) (*ReadResponse, error)
+	// ReadBytes gives the bytes of a file, in order, until as many were sent as
+	// were asked for or the file ends.
+	ReadBytes(ctx context.Context, in *ReadBytesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadBytesResponse], error)
 	// List gives the entries below a directory.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// Glob gives the files whose path matches a pattern.
@@ -88,6 +92,25 @@ func (c *fileSystemReadServiceClient) Read(ctx context.Context, in *ReadRequest,
 	return out, nil
 }
 
+func (c *fileSystemReadServiceClient) ReadBytes(ctx context.Context, in *ReadBytesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadBytesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FileSystemReadService_ServiceDesc.Streams[0], FileSystemReadService_ReadBytes_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadBytesRequest, ReadBytesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_ReadBytesClient = grpc.ServerStreamingClient[ReadBytesResponse]
+
 func (c *fileSystemReadServiceClient) List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListResponse)
@@ -131,8 +154,11 @@ type FileSystemReadServiceServer interface {
 	ResolveRoot(context.Context, *ResolveRootRequest) (*ResolveRootResponse, error)
 	// Release closes a handle.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// Read gives a page of a text file.
+	// Read gives a page of a text file, or an image.
 	Read(context.Context, *ReadRequest) (*ReadResponse, error)
+	// ReadBytes gives the bytes of a file, in order, until as many were sent as
+	// were asked for or the file ends.
+	ReadBytes(*ReadBytesRequest, grpc.ServerStreamingServer[ReadBytesResponse]) error
 	// List gives the entries below a directory.
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// Glob gives the files whose path matches a pattern.
@@ -157,6 +183,9 @@ func (UnimplementedFileSystemReadServiceServer) Release(context.Context, *Releas
 }
 func (UnimplementedFileSystemReadServiceServer) Read(context.Context, *ReadRequest) (*ReadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Read not implemented")
+}
+func (UnimplementedFileSystemReadServiceServer) ReadBytes(*ReadBytesRequest, grpc.ServerStreamingServer[ReadBytesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadBytes not implemented")
 }
 func (UnimplementedFileSystemReadServiceServer) List(context.Context, *ListRequest) (*ListResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
@@ -241,6 +270,17 @@ func _FileSystemReadService_Read_Handler(srv interface{}, ctx context.Context, d
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _FileSystemReadService_ReadBytes_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadBytesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FileSystemReadServiceServer).ReadBytes(m, &grpc.GenericServerStream[ReadBytesRequest, ReadBytesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_ReadBytesServer = grpc.ServerStreamingServer[ReadBytesResponse]
 
 func _FileSystemReadService_List_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRequest)
@@ -328,7 +368,13 @@ var FileSystemReadService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _FileSystemReadService_Grep_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ReadBytes",
+			Handler:       _FileSystemReadService_ReadBytes_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "toolhost/plugin/v1/services.proto",
 }
 
