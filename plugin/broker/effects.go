@@ -17,7 +17,11 @@ const (
 	list        method = "/toolhost.plugin.v1.FileSystemReadService/List"
 	glob        method = "/toolhost.plugin.v1.FileSystemReadService/Glob"
 	grep        method = "/toolhost.plugin.v1.FileSystemReadService/Grep"
-	assert      method = "/toolhost.plugin.v1.PermissionService/Assert"
+	// In pieces they are answered by what answers them whole.
+	listInPieces method = list + "InPieces"
+	globInPieces method = glob + "InPieces"
+	grepInPieces method = grep + "InPieces"
+	assert       method = "/toolhost.plugin.v1.PermissionService/Assert"
 )
 
 // takes is the table of law 24: the service that a method belongs to, as a
@@ -25,7 +29,7 @@ const (
 // in the table takes everything.
 func (m method) takes() (service string, effects tool.Effects) {
 	switch m {
-	case resolveRoot, release, read, list, glob, grep:
+	case resolveRoot, release, read, list, glob, grep, listInPieces, globInPieces, grepInPieces:
 		return "filesystem.read", tool.Read
 	case assert:
 		return "permission", tool.None

@@ -14,6 +14,7 @@ import (
 type Info struct {
 	Kind     service.FileKind
 	Size     int64
+	Modified int64 // nanoseconds since 1970
 	dev, ino uint64
 }
 
@@ -160,7 +161,7 @@ func ReadlinkName(dir int, name string) (string, error) {
 func Close(fd int) { _ = unix.Close(fd) }
 
 func info(st *unix.Stat_t) Info {
-	i := Info{Size: st.Size, dev: uint64(st.Dev), ino: st.Ino} //nolint:unconvert // its width depends on the machine
+	i := Info{Size: st.Size, Modified: st.Mtim.Nano(), dev: uint64(st.Dev), ino: st.Ino} //nolint:unconvert // its width depends on the machine
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		i.Kind = service.RegularFile
