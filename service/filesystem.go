@@ -32,8 +32,11 @@ const (
 	MaxDepth = 16
 	// MaxPattern is the most bytes of a pattern of glob and grep.
 	MaxPattern = 4 << 10
-	// GrepBytes is the most bytes of text and paths in an answer of grep, context included.
-	GrepBytes = 1 << 20
+	// MatchBlockBytes is the same for a match of several lines.
+	MatchBlockBytes = 2000
+	// GrepBytes is the most bytes of text and paths in an answer of grep, context
+	// included: as many matches as there may be, each as long as it is shown.
+	GrepBytes = 6 << 20
 	// GrepFileBytes is the size of the largest file that is searched.
 	GrepFileBytes = 256 << 20
 	// MaxIncomplete is how many files GrepResult.Incomplete names at most.
@@ -188,11 +191,25 @@ type GlobQuery struct {
 	// that begins with a dot takes in hidden names that it matches. The engine's
 	// documentation has a table.
 	Pattern string
+	// Sort is the order of the paths: GlobByPath, which is the zero value too, or
+	// GlobByTime.
+	Sort GlobSort
 	// Limit is the most paths: 1 to MaxEntries, 0 for DefaultEntries.
 	Limit int
 }
 
-// GlobResult is the regular files that match, sorted by path.
+// GlobSort is an order of paths.
+type GlobSort string
+
+const (
+	// GlobByPath sorts by path, byte by byte.
+	GlobByPath GlobSort = "path"
+	// GlobByTime puts the file first that was changed last; files of one time are
+	// sorted by path. All files are looked at, whatever the limit.
+	GlobByTime GlobSort = "time"
+)
+
+// GlobResult is the regular files that match, in the order that was asked for.
 type GlobResult struct {
 	// Paths are root-relative and slash-separated.
 	Paths     []string
@@ -208,13 +225,39 @@ type GrepQuery struct {
 	Literal bool
 	// IgnoreCase ignores the case of letters.
 	IgnoreCase bool
+	// Multiline lets a match span lines; "^" and "$" still hold at each of them, and
+	// "." takes no line feed unless the pattern says (?s). Line ends are as in the file:
+	// a carriage return is a character.
+	Multiline bool
 	// Include limits the search to files whose path matches this glob; see GlobQuery.Pattern.
 	Include string
-	// Context is how many lines before and after a match are wanted, at most MaxContext.
+	// Type limits it to files of a type, such as "go"; the engine's documentation lists
+	// them, and so does the error for one that is not known.
+	Type string
+	// Mode is what is wanted: GrepContent, which is the zero value too, GrepFiles or
+	// GrepCount.
+	Mode GrepMode
+	// Context is how many lines before and after a match are wanted, at most
+	// MaxContext; of GrepContent only.
 	Context int
-	// Limit is the most matching lines: 1 to MaxEntries, 0 for DefaultMatches.
+	// Limit is the most matching lines: 1 to MaxEntries, 0 for DefaultMatches. In the
+	// other modes it is the most files, and 0 stands for DefaultEntries.
 	Limit int
 }
+
+// GrepMode is what a search is for.
+type GrepMode string
+
+const (
+	// GrepContent gives the lines that match.
+	GrepContent GrepMode = "content"
+	// GrepFiles gives the files that have a match. Each is searched up to its first, and
+	// the search ends with the first file over the limit.
+	GrepFiles GrepMode = "files"
+	// GrepCount gives those files with the number of their lines that match, or, with
+	// Multiline, of matches; it ends as GrepFiles does.
+	GrepCount GrepMode = "count"
+)
 
 // Match is a line that matches.
 type Match struct {
@@ -224,8 +267,11 @@ type Match struct {
 	Line int
 	// Column is where the first match in the line begins, in bytes from 1.
 	Column int
-	// Text is the line without its end, valid UTF-8; of a line over
-	// MatchLineBytes it is a window around the match.
+	// Lines is how many lines a match has that spans several, else 0. Line is the first.
+	Lines int
+	// Text is the line, or lines, without the last end, valid UTF-8; of a line over
+	// MatchLineBytes, or several over MatchBlockBytes, it is a window around where the
+	// match begins.
 	Text string
 	// CutBefore and CutAfter are how many bytes of the line the window leaves out.
 	CutBefore, CutAfter int
@@ -236,20 +282,32 @@ type Match struct {
 // GrepResult is the lines that match, sorted by path, then line.
 type GrepResult struct {
 	Matches []Match
-	// Files is how many files have a match among Matches.
+	// Counts is the files that match, sorted by path, in the modes GrepFiles and
+	// GrepCount, which have no Matches.
+	Counts []FileCount
+	// Files is how many files have a match among Matches, or are in Counts.
 	Files int
 	// Searched is how many files were searched.
 	Searched int
-	// Truncated says that there are more matches than the limit, or than fit into
-	// GrepBytes.
+	// Truncated says that there are more matches, or files, than the limit, or than fit
+	// into GrepBytes.
 	Truncated bool
-	// Omitted is how many more matching lines there are, counted up to MaxEntries.
+	// Omitted is how many more matching lines there are, counted up to MaxEntries; of
+	// GrepContent only.
 	Omitted int
 	// Incomplete names, by path, files that matched up to a byte that shows that
 	// they are binary, and files that are too large to be searched: the first
 	// MaxIncomplete of them.
 	Incomplete []string
 	Skipped    Skipped
+}
+
+// FileCount is a file that matches.
+type FileCount struct {
+	// Path is root-relative and slash-separated.
+	Path string
+	// Lines is how many of its lines match, in the mode GrepCount, else 0.
+	Lines int
 }
 
 // FileErrorKind says what is wrong with a path, a query or a change.

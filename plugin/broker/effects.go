@@ -21,7 +21,11 @@ const (
 	stage       method = "/toolhost.plugin.v1.FileSystemWriteService/Stage"
 	unstage     method = "/toolhost.plugin.v1.FileSystemWriteService/Unstage"
 	commit      method = "/toolhost.plugin.v1.FileSystemWriteService/Commit"
-	assert      method = "/toolhost.plugin.v1.PermissionService/Assert"
+	// In pieces they are answered by what answers them whole.
+	listInPieces method = list + "InPieces"
+	globInPieces method = glob + "InPieces"
+	grepInPieces method = grep + "InPieces"
+	assert       method = "/toolhost.plugin.v1.PermissionService/Assert"
 )
 
 // takes is the table of law 24: the service that a method belongs to, as a
@@ -29,7 +33,7 @@ const (
 // in the table takes everything.
 func (m method) takes() (service string, effects tool.Effects) {
 	switch m {
-	case resolveRoot, release, read, readBytes, list, glob, grep:
+	case resolveRoot, release, read, readBytes, list, glob, grep, listInPieces, globInPieces, grepInPieces:
 		return "filesystem.read", tool.Read
 	case stage, unstage: // it changes nothing, and is how a change is prepared (law 25)
 		return "filesystem.stage", tool.Read

@@ -33,8 +33,14 @@ type (
 	GrepQuery = service.GrepQuery
 	// GrepResult is the lines that match.
 	GrepResult = service.GrepResult
+	// GrepMode says whether lines, files or counts are wanted.
+	GrepMode = service.GrepMode
+	// GlobSort is an order of paths.
+	GlobSort = service.GlobSort
 	// Match is a line that matches.
 	Match = service.Match
+	// FileCount is a file that matches.
+	FileCount = service.FileCount
 	// Skipped counts what an answer leaves out.
 	Skipped = service.Skipped
 	// FileKind is what a name refers to.
@@ -47,6 +53,15 @@ const (
 	Directory   = service.Directory
 	Symlink     = service.Symlink
 	SpecialFile = service.SpecialFile
+)
+
+// What a search is for, and the orders of paths.
+const (
+	GrepContent = service.GrepContent
+	GrepFiles   = service.GrepFiles
+	GrepCount   = service.GrepCount
+	GlobByPath  = service.GlobByPath
+	GlobByTime  = service.GlobByTime
 )
 
 // FileSystem reads the files of the Location. It may be used concurrently, with

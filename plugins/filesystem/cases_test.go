@@ -171,7 +171,7 @@ func TestPagesLeadThroughTheFile(t *testing.T) {
 // Broken by hand: without the bound on the text.
 func TestCaseH16ManyWideMatches(t *testing.T) {
 	files := map[string]string{}
-	for _, name := range numbered(300, "f%03d") {
+	for _, name := range numbered(500, "f%03d") {
 		files[name] = strings.Repeat(strings.Repeat("x", 1000)+"\n", 50)
 	}
 	p := start(t, files)
@@ -184,5 +184,31 @@ func TestCaseH16ManyWideMatches(t *testing.T) {
 	}
 	if second := call(t, p, "grep", `{"pattern": ".", "limit": 10000}`); second.Text != first.Text {
 		t.Error("two answers differ")
+	}
+}
+
+// Bytes in Latin-1 are found by the letter that they are.
+func TestCaseA27Latin1(t *testing.T) {
+	p := start(t, map[string]string{"latin": "caf\xe9\n", "utf8": "café\n"})
+	checkTexts(t, call(t, p, "grep", `{"pattern": "CAFÉ", "ignore_case": true}`).Content, "latin:1: caf\ufffd\nutf8:1: café\n")
+}
+
+// A rule that takes everything in does not take in what belongs to git.
+func TestCaseA30BroadReinclude(t *testing.T) {
+	p := start(t, map[string]string{".gitignore": "*\n!*.*\n", ".git/HEAD": "needle\n", ".git/a.b": "needle\n", "a.txt": "needle\n"})
+	checkTexts(t, call(t, p, "glob", `{"pattern": "**/*"}`).Content, ".gitignore\na.txt\n")
+	checkTexts(t, call(t, p, "grep", `{"pattern": "needle"}`).Content, "a.txt:1: needle\n")
+}
+
+// The rows of the table that libraries differ in.
+func TestCaseA31StarStar(t *testing.T) {
+	p := start(t, map[string]string{"abc": "x", "abcd/x": "x", "d/e/f": "x", "ab": "x"})
+	for pattern, want := range map[string]string{"abc**": "abc\n", "d/**": "d/e/f\n", "**/f": "d/e/f\n", "{**/*b,z}": "ab\n"} {
+		checkTexts(t, call(t, p, "glob", fmt.Sprintf(`{"pattern": %q}`, pattern)).Content, want)
+		var lines string
+		for _, path := range strings.Fields(want) {
+			lines += path + ":1: x\n"
+		}
+		checkTexts(t, call(t, p, "grep", fmt.Sprintf(`{"pattern": "x", "include": %q}`, pattern)).Content, lines)
 	}
 }

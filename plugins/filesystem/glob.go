@@ -7,18 +7,19 @@ import (
 	"github.com/toolhost/toolhost/plugin/sdk"
 )
 
-const globDescription = `Find files by name. Gives the paths of the files below a directory that match a pattern, one a line, sorted, relative to the project's root, so that they can be given to the other tools as they stand; one in double quotes is a JSON string. Directories are not among them.
+const globDescription = `Find files by name. Gives the paths of the files below a directory that match a pattern, one a line, sorted by path or, the newest first, by time, relative to the project's root, so that they can be given to the other tools as they stand; one in double quotes is a JSON string. Directories are not among them.
 In a pattern * and ? match within a name, ** any number of directories, {a,b} one of several, [a-z] one character. A pattern without a slash matches names at any depth ("*.go"), one with a slash the path below the directory ("cmd/**/*.go").
 Left out are files that ignore rules such as .gitignore hide, names that begin with a dot unless that part of the pattern does (".github/**"), symbolic links, and .git. A note in square brackets counts them, so a file that is not found may still exist: list shows every name, and a hidden directory named in path is searched. At most 1,000 paths: for more, narrow the pattern or the path.`
 
 type globInput struct {
 	Pattern string `json:"pattern" jsonschema:"What the path must look like, such as *.go or src/**/*.{ts,tsx}. At most 4096 bytes."`
 	Path    string `json:"path,omitempty" jsonschema:"The directory to look below, relative to the project's root. Left out: the root."`
+	Sort    string `json:"sort,omitempty" jsonschema:"path, or time for the files that were changed last. Left out: path."`
 }
 
 type globOutput struct {
 	Path      string   `json:"path" jsonschema:"the directory that was searched, relative to the root; . is the root"`
-	Paths     []string `json:"paths" jsonschema:"the files that match, sorted, relative to the root"`
+	Paths     []string `json:"paths" jsonschema:"the files that match, in the order that was asked for, relative to the root"`
 	Truncated bool     `json:"truncated" jsonschema:"true when there are more files than these"`
 	Skipped   skipped  `json:"skipped,omitzero" jsonschema:"how many names that match were left out, by reason; a directory that was not entered counts as one"`
 }
@@ -31,7 +32,7 @@ func (t tools) glob(ctx context.Context, _ sdk.Call, in globInput) (globOutput, 
 	if err != nil {
 		return globOutput{}, err
 	}
-	found, err := root.Glob(ctx, sdk.GlobQuery{Pattern: in.Pattern})
+	found, err := root.Glob(ctx, sdk.GlobQuery{Pattern: in.Pattern, Sort: sdk.GlobSort(in.Sort)})
 	if err != nil {
 		return globOutput{}, sdk.ToFailure(err)
 	}

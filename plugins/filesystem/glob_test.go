@@ -1,8 +1,11 @@
 package filesystem
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestProjectGlob(t *testing.T) {
@@ -64,5 +67,21 @@ func TestGlobTextIsBounded(t *testing.T) {
 				t.Errorf("got %s, want %s", got[1], tt.want)
 			}
 		})
+	}
+}
+
+// The whole way: the newest first. Seen to fail: with the order not passed on.
+func TestGlobByTime(t *testing.T) {
+	p := start(t, map[string]string{"a": "", "b": "", "c": ""})
+	now := time.Now()
+	for name, age := range map[string]time.Duration{"a": time.Hour, "b": 0, "c": time.Minute} {
+		if err := os.Chtimes(filepath.Join(p.Root(), name), now, now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkTexts(t, call(t, p, "glob", `{"pattern": "*", "sort": "time"}`).Content, "b\nc\na\n")
+	checkTexts(t, call(t, p, "glob", `{"pattern": "*"}`).Content, "a\nb\nc\n")
+	if o := p.Call("glob", `{"pattern": "*", "sort": "size"}`); o.Status != "failed" || !strings.Contains(o.Error.Message, `neither "path" nor "time"`) {
+		t.Errorf("got %v, want a failure", o)
 	}
 }

@@ -68,6 +68,29 @@ m.js:3: [column 703, 700 bytes before] aax
 `},
 		},
 		{
+			"matches of several lines", grepInput{Pattern: "x", Multiline: true, Context: 1},
+			grepOutput{Matches: []match{
+				{Path: "a", Line: 2, Column: 1, Lines: 3, Text: "x1\r\n2\n3", Before: []string{"1"}, After: []string{"5"}},
+				{Path: "a", Line: 6, Column: 1, Text: "x6", Before: []string{"5"}},
+				{Path: "a", Line: 7, Column: 1, Lines: 900, Text: "x7\n8", CutAfter: 4000, Before: []string{"x6"}},
+			}},
+			[]string{"a-1- 1\na:2: x1\na:3: 2\na:4: 3\na-5- 5\na:6: x6\na:7: x7\na:8: 8 [4000 bytes after, to line 906]\n"},
+		},
+		{
+			"files", grepInput{Pattern: "x", Mode: "files"},
+			grepOutput{grepCounts: grepCounts{Truncated: true, Counts: []fileCount{{Path: "a"}, {Path: "b\n"}}}},
+			[]string{"a\n\"b\\n\"\n", "[files shown: 2; there are more; narrow the pattern, path or include, or raise limit]"},
+		},
+		{
+			"counts", grepInput{Pattern: "x", Mode: "count"},
+			grepOutput{grepCounts: grepCounts{Counts: []fileCount{{Path: "a", Lines: 3}, {Path: "b", Lines: 1}}, Skipped: skipped{Binary: 1}}},
+			[]string{"a: 3\nb: 1\n", "[left out: 1 binary]"},
+		},
+		{
+			"no files", grepInput{Pattern: "x", Mode: "files", Type: "go"}, grepOutput{grepCounts: grepCounts{Path: ".", Searched: 3}},
+			[]string{`[no line matches "x" in . (3 files searched, of type go)]`},
+		},
+		{
 			"more than the limit", grepInput{Pattern: "x"},
 			grepOutput{
 				grepCounts: grepCounts{Truncated: true, Omitted: 1234},
@@ -215,5 +238,33 @@ func TestLaw16ProjectionIsPure(t *testing.T) {
 	}
 	if diff := cmp.Diff(fresh(), out, cmp.AllowUnexported(grepOutput{}, match{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The whole way, through the real engine: what each mode gives, and what is wrong with a question.
+//
+// Seen to fail: with the mode not passed on, and with the type.
+func TestGrepWays(t *testing.T) {
+	p := start(t, map[string]string{"a.go": "f(\nx)\nx x\n", "b.py": "x\n", "c.go": "y\n"})
+	for input, want := range map[string][]string{
+		`{"pattern": "x", "type": "go"}`:                          {"a.go:2: x)\na.go:3: x x\n"},
+		`{"pattern": "x", "mode": "files"}`:                       {"a.go\nb.py\n"},
+		`{"pattern": "x", "mode": "count"}`:                       {"a.go: 2\nb.py: 1\n"},
+		`{"pattern": "x", "mode": "count", "limit": 1}`:           {"a.go: 2\n", "[files shown: 1; there are more; narrow the pattern, path or include, or raise limit]"},
+		`{"pattern": "\\(\\s*x", "multiline": true}`:              {"a.go:1: f(\na.go:2: x)\n"},
+		`{"pattern": "(\nx", "literal": true, "multiline": true}`: {"a.go:1: f(\na.go:2: x)\n"},
+	} {
+		checkTexts(t, call(t, p, "grep", input).Content, want...)
+	}
+	for input, want := range map[string]string{
+		`{"pattern": "x", "type": "pyton"}`:   "did you mean python?",
+		`{"pattern": "x", "mode": "lines"}`:   `"lines" is none of "content", "files" and "count"`,
+		`{"pattern": "a\nb"}`:                 "ask for multiline",
+		`{"pattern": "x", "include": "[a"}`:   "not closed",
+		`{"pattern": "(x", "literal": false}`: "no regular expression",
+	} {
+		if o := p.Call("grep", input); o.Status != "failed" || !strings.Contains(o.Error.Message, want) {
+			t.Errorf("%s: got %v, want a failure that says %q", input, o, want)
+		}
 	}
 }

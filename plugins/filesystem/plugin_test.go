@@ -97,7 +97,7 @@ func TestDefinitions(t *testing.T) {
 		},
 		"glob": {
 			Title:   "Find files by name",
-			Input:   map[string]string{"pattern": "string*", "path": "string"},
+			Input:   map[string]string{"pattern": "string*", "path": "string", "sort": "string"},
 			Output:  []string{"path", "paths", "truncated"},
 			Effects: "read",
 		},
@@ -105,7 +105,7 @@ func TestDefinitions(t *testing.T) {
 			Title: "Search in files",
 			Input: map[string]string{
 				"pattern": "string*", "path": "string", "include": "string", "ignore_case": "boolean", "literal": "boolean",
-				"context": "integer", "limit": "integer",
+				"context": "integer", "limit": "integer", "type": "string", "mode": "string", "multiline": "boolean",
 			},
 			Output:  []string{"path", "searched", "truncated", "omitted", "matches", "shown", "files"},
 			Effects: "read",

@@ -214,6 +214,37 @@ func TestGrepIsWhatRipgrepFinds(t *testing.T) {
 	})
 }
 
+// The files with a match, and how many lines of each match.
+func TestModesAreWhatRipgrepFinds(t *testing.T) {
+	need(t, "rg")
+	onTree(t, func(t *rapid.T, root string, r *Root) {
+		pattern := rapid.SampledFrom([]string{"needle", "[nN]eed", "^x", "k$", "é", "."}).Draw(t, "pattern")
+		for mode, option := range map[service.GrepMode]string{service.GrepFiles: "--files-with-matches", service.GrepCount: "--count"} {
+			want, err := run(root, "rg", append(slices.Clone(rg), option, "--", pattern)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(want)
+			got, err := r.Grep(context.Background(), service.GrepQuery{Pattern: pattern, Mode: mode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lines []string
+			for _, c := range got.Counts {
+				if mode == service.GrepFiles {
+					lines = append(lines, c.Path)
+				} else {
+					lines = append(lines, fmt.Sprintf("%s:%d", c.Path, c.Lines))
+				}
+			}
+			slices.Sort(lines)
+			if diff := cmp.Diff(want, lines, cmpopts.EquateEmpty()); diff != "" || got.Files != len(lines) || got.Matches != nil {
+				t.Errorf("%s %s: %s", mode, pattern, diff)
+			}
+		}
+	})
+}
+
 // What is read is what cat prints.
 func TestReadIsTheFile(t *testing.T) {
 	onTree(t, func(t *rapid.T, root string, r *Root) {

@@ -3,6 +3,7 @@ package filesystem
 import (
 	"bytes"
 	"context"
+	"math"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -16,8 +17,8 @@ import (
 )
 
 // Grep gives the lines that match the pattern, of the file, or of the files below
-// the directory; see [service.GrepQuery]. A file that was named is searched
-// whatever Include and the ignore files say. The gate is asked for the pattern,
+// the directory, or the files that have some; see [service.GrepQuery]. A file that was
+// named is searched whatever Include, Type and the ignore files say. The gate is asked for the pattern,
 // and for reading a file that was named; other files that it does not allow to be
 // read are counted and left out. Errors are
 // [*service.FileError]s, those of the gate, or the context's cause, which ends
@@ -31,9 +32,9 @@ func (r *Root) Grep(ctx context.Context, query service.GrepQuery) (service.GrepR
 		return service.GrepResult{}, describe(r.info.Resource, err)
 	}
 	defer done()
-	g, include, err := r.newGrep(query)
+	g, err := r.newGrep(query)
 	if err == nil {
-		err = g.run(ctx, include)
+		err = g.run(ctx)
 	}
 	if err != nil {
 		return service.GrepResult{}, describe(r.info.Resource, err)
@@ -41,42 +42,59 @@ func (r *Root) Grep(ctx context.Context, query service.GrepQuery) (service.GrepR
 	return g.result, nil
 }
 
-func (r *Root) newGrep(query service.GrepQuery) (*grep, *glob.Pattern, error) {
-	limit, err := limitOf(query.Limit, service.DefaultMatches)
+func (r *Root) newGrep(query service.GrepQuery) (*grep, error) {
+	g := &grep{root: r, large: make(chan struct{}, 1)}
+	otherwise := service.DefaultEntries
+	switch query.Mode {
+	case "", service.GrepContent:
+		otherwise = service.DefaultMatches
+	case service.GrepFiles, service.GrepCount:
+		g.files = true
+	default:
+		return nil, badQuery("mode %q is none of %q, %q and %q", query.Mode, service.GrepContent, service.GrepFiles, service.GrepCount)
+	}
+	limit, err := limitOf(query.Limit, otherwise)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if query.Context < 0 || query.Context > service.MaxContext {
-		return nil, nil, badQuery("context %d is not between 0 and %d", query.Context, service.MaxContext)
+		return nil, badQuery("context %d is not between 0 and %d", query.Context, service.MaxContext)
 	}
-	var include *glob.Pattern
+	g.limit = limit
+	switch query.Mode {
+	case service.GrepFiles:
+		g.each = search.Limits{Count: 1}
+	case service.GrepCount:
+		g.each = search.Limits{Count: math.MaxInt}
+	default:
+		g.each = search.Limits{Context: query.Context, Matches: limit, Bytes: service.GrepBytes, Count: limit + service.MaxEntries}
+	}
+	g.counts = query.Mode == service.GrepCount
 	if query.Include != "" {
-		if include, err = glob.Compile(query.Include); err != nil {
-			return nil, nil, err
+		if g.choice.Pattern, err = glob.Compile(query.Include); err != nil {
+			return nil, err
 		}
 	}
-	matcher, err := search.Compile(query.Pattern, query.Literal, query.IgnoreCase)
-	if err != nil {
-		return nil, nil, err
+	if query.Type != "" {
+		if g.choice.Type, err = glob.TypeOf(query.Type); err != nil {
+			return nil, err
+		}
 	}
-	return &grep{
-		root:    r,
-		matcher: matcher,
-		limits: search.Limits{
-			Context: query.Context,
-			Matches: limit,
-			Bytes:   service.GrepBytes,
-			Count:   limit + service.MaxEntries,
-		},
-		large: make(chan struct{}, 1),
-	}, include, nil
+	g.matcher, err = search.Compile(query.Pattern, search.Options{
+		Literal: query.Literal, IgnoreCase: query.IgnoreCase, Across: query.Multiline,
+	})
+	return g, err
 }
 
 // A grep is one search that is going on.
 type grep struct {
 	root    *Root
 	matcher *search.Matcher
-	limits  search.Limits // of one file: as much as there may be of all
+	choice  glob.Choice
+	files   bool // files are wanted, not lines
+	counts  bool // and how many lines each has
+	limit   int
+	each    search.Limits // of one file: as much as there may be of all
 	buffers sync.Pool     // of *[]byte
 	large   chan struct{} // full while a large file is held
 
@@ -107,7 +125,7 @@ type finding struct {
 	search.Result
 }
 
-func (g *grep) run(ctx context.Context, include *glob.Pattern) error {
+func (g *grep) run(ctx context.Context) error {
 	if g.root.info.Kind == service.RegularFile {
 		// To search a file that was named is to read it.
 		if err := g.root.caller.Gate.Permit(ctx, service.ActionRead, g.root.spellings()...); err != nil {
@@ -123,7 +141,7 @@ func (g *grep) run(ctx context.Context, include *glob.Pattern) error {
 		g.add(g.root.info.Resource, f)
 		return nil
 	}
-	return walk.Files(ctx, g.root.walk(ctx, include), g.file, func(f walk.Found[finding]) bool {
+	return walk.Files(ctx, g.root.walk(ctx, g.choice), g.file, func(f walk.Found[finding]) bool {
 		if f.Reason != walk.Taken {
 			skip(&g.result.Skipped, f.Reason)
 			return true
@@ -179,7 +197,7 @@ func (g *grep) search(ctx context.Context, fd int) finding {
 	if o == binary {
 		return finding{outcome: binary}
 	}
-	result, err := g.matcher.Lines(ctx, content, g.limits)
+	result, err := g.matcher.Lines(ctx, content, g.each)
 	if err != nil {
 		return finding{}
 	}
@@ -246,6 +264,9 @@ func (g *grep) add(name string, f finding) bool {
 	case searched:
 		g.result.Searched++
 	}
+	if g.files {
+		return g.count(name, f.Lines)
+	}
 	kept := g.keep(name, f.Result)
 	if kept > 0 {
 		g.result.Files++
@@ -255,13 +276,29 @@ func (g *grep) add(name string, f finding) bool {
 	return g.result.Omitted < service.MaxEntries
 }
 
+// count takes in a file that matches, and says whether more is wanted.
+func (g *grep) count(name string, lines int) bool {
+	switch {
+	case lines == 0:
+		return true
+	case len(g.result.Counts) == g.limit:
+		g.result.Truncated = true
+		return false
+	case !g.counts:
+		lines = 0
+	}
+	g.result.Counts = append(g.result.Counts, service.FileCount{Path: name, Lines: lines})
+	g.result.Files++
+	return true
+}
+
 // keep takes matches into the result, as many as fit; when one does not, none
 // that comes later does.
 func (g *grep) keep(name string, r search.Result) int {
 	for i, m := range r.Matches {
 		m.Path = name
 		size := search.Size(m)
-		if g.full = g.full || len(g.result.Matches) == g.limits.Matches || g.bytes+size > service.GrepBytes; g.full {
+		if g.full = g.full || len(g.result.Matches) == g.limit || g.bytes+size > service.GrepBytes; g.full {
 			return i
 		}
 		g.bytes += size

@@ -270,8 +270,8 @@ func TestCaseH16BroadSearch(t *testing.T) {
 	}{
 		{service.GrepQuery{Pattern: "."}, service.DefaultMatches},
 		{service.GrepQuery{Pattern: "w", Limit: 777}, 777},
-		// Here the bytes are the limit: 500 of a line and 7 of its path.
-		{service.GrepQuery{Pattern: "w", Limit: service.MaxEntries}, service.GrepBytes / 507},
+		// 500 bytes of a line and 7 of its path each, which all fit; with context the bytes are the limit.
+		{service.GrepQuery{Pattern: "w", Limit: service.MaxEntries}, service.MaxEntries},
 		{service.GrepQuery{Pattern: "w+", Limit: service.MaxEntries, Context: service.MaxContext}, 0},
 	} {
 		first, err := r.Grep(t.Context(), tt.query)

@@ -108,7 +108,9 @@ func (s *fileSystemServer) List(ctx context.Context, r *pluginv1.ListRequest) (*
 }
 
 func (s *fileSystemServer) Glob(ctx context.Context, r *pluginv1.GlobRequest) (*pluginv1.GlobResponse, error) {
-	result, err := s.files.Glob(ctx, r.GetHandle(), service.GlobQuery{Pattern: r.GetPattern(), Limit: int(r.GetLimit())})
+	result, err := s.files.Glob(ctx, r.GetHandle(), service.GlobQuery{
+		Pattern: r.GetPattern(), Sort: service.GlobSort(r.GetSort()), Limit: int(r.GetLimit()),
+	})
 	e, err := serviceError(err)
 	out := &pluginv1.GlobResponse{Error: e, Truncated: result.Truncated, Skipped: skippedToWire(result.Skipped)}
 	for _, path := range result.Paths {
@@ -120,7 +122,7 @@ func (s *fileSystemServer) Glob(ctx context.Context, r *pluginv1.GlobRequest) (*
 func (s *fileSystemServer) Grep(ctx context.Context, r *pluginv1.GrepRequest) (*pluginv1.GrepResponse, error) {
 	result, err := s.files.Grep(ctx, r.GetHandle(), service.GrepQuery{
 		Pattern: r.GetPattern(), Literal: r.GetLiteral(), IgnoreCase: r.GetIgnoreCase(), Include: r.GetInclude(),
-		Context: int(r.GetContext()), Limit: int(r.GetLimit()),
+		Context: int(r.GetContext()), Limit: int(r.GetLimit()), Type: r.GetType(), Multiline: r.GetMultiline(), Mode: service.GrepMode(r.GetMode()),
 	})
 	e, err := serviceError(err)
 	out := &pluginv1.GrepResponse{
@@ -133,8 +135,11 @@ func (s *fileSystemServer) Grep(ctx context.Context, r *pluginv1.GrepRequest) (*
 	for _, m := range result.Matches {
 		out.Matches = append(out.Matches, &pluginv1.Match{
 			Path: []byte(m.Path), Line: int64(m.Line), Column: int64(m.Column), Text: text(m.Text),
-			CutBefore: int64(m.CutBefore), CutAfter: int64(m.CutAfter), Before: texts(m.Before), After: texts(m.After),
+			CutBefore: int64(m.CutBefore), CutAfter: int64(m.CutAfter), Before: texts(m.Before), After: texts(m.After), Lines: int64(m.Lines),
 		})
+	}
+	for _, c := range result.Counts {
+		out.Counts = append(out.Counts, &pluginv1.FileCount{Path: []byte(c.Path), Lines: int64(c.Lines)})
 	}
 	return out, err
 }
@@ -215,51 +220,76 @@ func (s byteStream) Next(context.Context) ([]byte, error) {
 }
 
 func (c *fileSystemClient) List(ctx context.Context, handle uint64, q service.ListQuery) (service.Listing, error) {
-	r, err := c.client.List(outgoing(ctx), &pluginv1.ListRequest{Handle: handle, Depth: int64(q.Depth), Limit: int64(q.Limit)})
+	stream, err := c.client.ListInPieces(outgoing(ctx), &pluginv1.ListInPiecesRequest{
+		Query: &pluginv1.ListRequest{Handle: handle, Depth: int64(q.Depth), Limit: int64(q.Limit)},
+	})
 	if err != nil {
 		return service.Listing{}, err
 	}
-	listing := service.Listing{Truncated: r.GetTruncated(), Skipped: skippedFromWire(r.GetSkipped())}
-	for _, x := range r.GetEntries() {
-		listing.Entries = append(listing.Entries, service.Entry{
-			Path: string(x.GetPath()), Kind: service.FileKind(x.GetKind()), Size: x.GetSize(), Target: string(x.GetTarget()),
-		})
+	var listing service.Listing
+	last, err := join(stream, (*pluginv1.ListInPiecesResponse).GetPiece, func(r *pluginv1.ListResponse) {
+		for _, x := range r.GetEntries() {
+			listing.Entries = append(listing.Entries, service.Entry{
+				Path: string(x.GetPath()), Kind: service.FileKind(x.GetKind()), Size: x.GetSize(), Target: string(x.GetTarget()),
+			})
+		}
+	})
+	if err != nil {
+		return service.Listing{}, err
 	}
-	return listing, plainError(r.GetError())
+	listing.Truncated, listing.Skipped = last.GetTruncated(), skippedFromWire(last.GetSkipped())
+	return listing, plainError(last.GetError())
 }
 
 func (c *fileSystemClient) Glob(ctx context.Context, handle uint64, q service.GlobQuery) (service.GlobResult, error) {
-	r, err := c.client.Glob(outgoing(ctx), &pluginv1.GlobRequest{Handle: handle, Pattern: text(q.Pattern), Limit: int64(q.Limit)})
+	stream, err := c.client.GlobInPieces(outgoing(ctx), &pluginv1.GlobInPiecesRequest{
+		Query: &pluginv1.GlobRequest{Handle: handle, Pattern: text(q.Pattern), Sort: text(string(q.Sort)), Limit: int64(q.Limit)},
+	})
 	if err != nil {
 		return service.GlobResult{}, err
 	}
-	result := service.GlobResult{Truncated: r.GetTruncated(), Skipped: skippedFromWire(r.GetSkipped())}
-	for _, path := range r.GetPaths() {
-		result.Paths = append(result.Paths, string(path))
+	var result service.GlobResult
+	last, err := join(stream, (*pluginv1.GlobInPiecesResponse).GetPiece, func(r *pluginv1.GlobResponse) {
+		for _, path := range r.GetPaths() {
+			result.Paths = append(result.Paths, string(path))
+		}
+	})
+	if err != nil {
+		return service.GlobResult{}, err
 	}
-	return result, plainError(r.GetError())
+	result.Truncated, result.Skipped = last.GetTruncated(), skippedFromWire(last.GetSkipped())
+	return result, plainError(last.GetError())
 }
 
 func (c *fileSystemClient) Grep(ctx context.Context, handle uint64, q service.GrepQuery) (service.GrepResult, error) {
-	r, err := c.client.Grep(outgoing(ctx), &pluginv1.GrepRequest{
+	stream, err := c.client.GrepInPieces(outgoing(ctx), &pluginv1.GrepInPiecesRequest{Query: &pluginv1.GrepRequest{
 		Handle: handle, Pattern: text(q.Pattern), Literal: q.Literal, IgnoreCase: q.IgnoreCase, Include: text(q.Include),
-		Context: int64(q.Context), Limit: int64(q.Limit),
-	})
+		Context: int64(q.Context), Limit: int64(q.Limit), Type: text(q.Type), Multiline: q.Multiline, Mode: text(string(q.Mode)),
+	}})
 	if err != nil {
 		return service.GrepResult{}, err
 	}
-	result := service.GrepResult{
-		Files: int(r.GetFiles()), Searched: int(r.GetSearched()), Truncated: r.GetTruncated(), Skipped: skippedFromWire(r.GetSkipped()),
-		Omitted: int(r.GetOmitted()),
+	var result service.GrepResult
+	last, err := join(stream, (*pluginv1.GrepInPiecesResponse).GetPiece, func(r *pluginv1.GrepResponse) { addGrep(&result, r) })
+	if err != nil {
+		return service.GrepResult{}, err
 	}
+	result.Files, result.Searched, result.Omitted = int(last.GetFiles()), int(last.GetSearched()), int(last.GetOmitted())
+	result.Truncated, result.Skipped = last.GetTruncated(), skippedFromWire(last.GetSkipped())
+	return result, plainError(last.GetError())
+}
+
+func addGrep(result *service.GrepResult, r *pluginv1.GrepResponse) {
 	for _, path := range r.GetIncomplete() {
 		result.Incomplete = append(result.Incomplete, string(path))
 	}
+	for _, c := range r.GetCounts() {
+		result.Counts = append(result.Counts, service.FileCount{Path: string(c.GetPath()), Lines: int(c.GetLines())})
+	}
 	for _, m := range r.GetMatches() {
 		result.Matches = append(result.Matches, service.Match{
-			Path: string(m.GetPath()), Line: int(m.GetLine()), Column: int(m.GetColumn()), Text: m.GetText(),
+			Path: string(m.GetPath()), Line: int(m.GetLine()), Column: int(m.GetColumn()), Lines: int(m.GetLines()), Text: m.GetText(),
 			CutBefore: int(m.GetCutBefore()), CutAfter: int(m.GetCutAfter()), Before: m.GetBefore(), After: m.GetAfter(),
 		})
 	}
-	return result, plainError(r.GetError())
 }

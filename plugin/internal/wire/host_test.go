@@ -259,27 +259,31 @@ func TestFileSystemCrossesTheLine(t *testing.T) {
 		wantAnswer(t, fake, handle, list, fake.listing, listing)
 
 		fake.globbed = service.GlobResult{Paths: anyTexts(t, "paths"), Truncated: rapid.Bool().Draw(t, "truncated"), Skipped: anySkipped(t)}
-		glob := service.GlobQuery{Pattern: anyText(t, "pattern"), Limit: number(t, "limit")}
+		glob := service.GlobQuery{Pattern: anyText(t, "pattern"), Sort: service.GlobSort(anyText(t, "sort")), Limit: number(t, "limit")}
 		globbed, err := client.Glob(ctx, handle, glob)
 		wantServiceError(t, fake.err, err)
-		glob.Pattern = arrives(glob.Pattern)
+		glob.Pattern, glob.Sort = arrives(glob.Pattern), service.GlobSort(arrives(string(glob.Sort)))
 		wantAnswer(t, fake, handle, glob, fake.globbed, globbed, empty)
 
 		fake.grepped = service.GrepResult{
 			Matches: []service.Match{{
 				Path: anyText(t, "path"), Line: number(t, "line"), Column: number(t, "column"), Text: anyText(t, "text"),
 				CutBefore: number(t, "before"), CutAfter: number(t, "after"), Before: anyTexts(t, "before"), After: anyTexts(t, "after"),
+				Lines: number(t, "lines"),
 			}},
-			Files: number(t, "files"), Searched: number(t, "searched"), Truncated: rapid.Bool().Draw(t, "truncated"),
+			Counts: []service.FileCount{{Path: anyText(t, "path"), Lines: number(t, "lines")}},
+			Files:  number(t, "files"), Searched: number(t, "searched"), Truncated: rapid.Bool().Draw(t, "truncated"),
 			Omitted: number(t, "omitted"), Incomplete: anyTexts(t, "incomplete"), Skipped: anySkipped(t),
 		}
 		grep := service.GrepQuery{
 			Pattern: anyText(t, "pattern"), Literal: rapid.Bool().Draw(t, "literal"), IgnoreCase: rapid.Bool().Draw(t, "case"), Include: anyText(t, "include"),
-			Context: number(t, "context"), Limit: number(t, "limit"),
+			Context: number(t, "context"), Limit: number(t, "limit"), Type: anyText(t, "type"), Multiline: rapid.Bool().Draw(t, "multiline"),
+			Mode: service.GrepMode(anyText(t, "mode")),
 		}
 		grepped, err := client.Grep(ctx, handle, grep)
 		wantServiceError(t, fake.err, err)
 		grep.Pattern, grep.Include = arrives(grep.Pattern), arrives(grep.Include)
+		grep.Type, grep.Mode = arrives(grep.Type), service.GrepMode(arrives(string(grep.Mode)))
 		want := fake.grepped
 		m := want.Matches[0]
 		m.Text, m.Before, m.After = arrives(m.Text), arriveAll(m.Before), arriveAll(m.After)

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // connect gives a connection to a server in this process.
-func connect(t testing.TB, serve func(grpc.ServiceRegistrar)) *grpc.ClientConn {
+func connect(t testing.TB, serve func(grpc.ServiceRegistrar), options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	listener, server := bufconn.Listen(1<<20), grpc.NewServer(ServerOptions()...)
 	serve(server)
@@ -24,7 +24,7 @@ func connect(t testing.TB, serve func(grpc.ServiceRegistrar)) *grpc.ClientConn {
 		defer close(served)
 		_ = server.Serve(listener)
 	}()
-	conn, err := grpc.NewClient("passthrough:///wire", append(DialOptions(),
+	conn, err := grpc.NewClient("passthrough:///wire", append(append(DialOptions(), options...),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
 	if err != nil {

@@ -14,12 +14,13 @@ import (
 // Info is what the system says of a file. Two that are equal are of one file that did
 // not change in between, as far as its times are fine enough to say so.
 type Info struct {
-	Kind service.FileKind
-	Size int64
+	Kind     service.FileKind
+	Size     int64
+	Modified int64 // nanoseconds since 1970
 	// Names is how many names the file has.
-	Names        int
-	dev, ino     uint64
-	mtime, ctime int64 // nanoseconds since 1970
+	Names    int
+	dev, ino uint64
+	ctime    int64 // nanoseconds since 1970
 }
 
 // Changed is when the file, or what is said of it, last changed.
@@ -34,7 +35,7 @@ func (i Info) Untouched(other Info) bool { return i == other }
 
 // Unwritten says that both are one file, of one size and one time of its last write.
 func (i Info) Unwritten(other Info) bool {
-	return i.Same(other) && i.Size == other.Size && i.mtime == other.mtime
+	return i.Same(other) && i.Size == other.Size && i.Modified == other.Modified
 }
 
 // attempts is how often the kernel may find that something was renamed while it
@@ -179,7 +180,7 @@ func Close(fd int) { _ = unix.Close(fd) }
 func info(st *unix.Stat_t) Info {
 	i := Info{
 		Size: st.Size, Names: int(st.Nlink), dev: uint64(st.Dev), ino: st.Ino, //nolint:unconvert // their width depends on the machine
-		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
+		Modified: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -31,17 +31,16 @@ func (m *Matcher) match(ctx context.Context, line []byte) int {
 		}
 		return -1
 	}
-	return m.matchRunes(ctx, line)
+	if found := m.findRunes(ctx, line); found != nil {
+		return found[0]
+	}
+	return -1
 }
 
-// matchRunes is match for a line that may cost much.
-func (m *Matcher) matchRunes(ctx context.Context, line []byte) int {
+// findRunes gives the first match in a text that may cost much.
+func (m *Matcher) findRunes(ctx context.Context, content []byte) []int {
 	interval := max(1, min(runesUnasked, stepsUnasked/m.size))
-	found := m.re.FindReaderIndex(&runes{ctx: ctx, rest: line, interval: interval})
-	if found == nil {
-		return -1
-	}
-	return found[0]
+	return m.re.FindReaderIndex(&runes{ctx: ctx, rest: content, interval: interval})
 }
 
 // runes reads a line until ctx is done, which it looks at every interval runes.

@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"context"
+	"unicode/utf8"
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/text"
@@ -29,8 +30,9 @@ type Result struct {
 }
 
 // Lines finds the matching lines of a text, which is UTF-8 or 8-bit and without a
-// mark. ctx ends it between two lines and within a long one, with the context's
-// cause.
+// mark; of a pattern that spans lines, the matches, of which none begins in the last
+// line of another. ctx ends it between two lines and within a long one, with the
+// context's cause.
 func (m *Matcher) Lines(ctx context.Context, content []byte, limits Limits) (Result, error) {
 	var r Result
 	s := m.scan(content)
@@ -76,13 +78,20 @@ type scanner struct {
 	content []byte
 	at      int // where the next line to look at begins
 	steps   int // what was done since ctx was looked at
-	counted int // up to where line feeds were counted
-	number  int // how many there are
+
+	shown   original // what the content was made of
+	counted int      // up to where line feeds were counted in it
+	number  int      // how many there are
 }
 
 // scan begins to go through a text. The caller releases the scanner.
 func (m *Matcher) scan(content []byte) *scanner {
-	s := &scanner{m: m, content: content}
+	s := &scanner{m: m, content: content, shown: original{content: content}}
+	if m.beyond && !utf8.Valid(content) {
+		s.content = widen(content)
+		s.shown.widened = true
+		content = s.content
+	}
 	if m.needle != nil {
 		s.finder = m.needle.in(content)
 	}
@@ -101,14 +110,16 @@ func (s *scanner) release() {
 // sieved says whether the sieve is of use.
 func (s *scanner) sieved() bool { return s.engine != nil && !s.m.sieve.spent.Load() }
 
-// A line is a line that matches.
+// A line is a line that matches, or several of one match.
 type line struct {
-	number     int // from 1
 	start, end int // without its end
 	match      int // where the match begins, in the line
 }
 
 func (s *scanner) next(ctx context.Context) (line, bool, error) {
+	if s.m.across {
+		return s.block(ctx)
+	}
 	for s.at < len(s.content) {
 		if s.stops(ctx, lineSteps) {
 			break
@@ -119,16 +130,13 @@ func (s *scanner) next(ctx context.Context) (line, bool, error) {
 		}
 		l := line{start: s.at + bytes.LastIndexByte(s.content[s.at:place], '\n') + 1}
 		var next int
-		l.end, next = s.lineEnd(l.start, place)
+		l.end, next = lineEnd(s.content, l.start, place)
 		s.at = next
 		if s.m.exact {
 			l.match = place - l.start
 		} else if l.match = s.match(ctx, s.content[l.start:l.end]); l.match < 0 {
 			continue
 		}
-		s.number += bytes.Count(s.content[s.counted:l.start], []byte("\n"))
-		s.counted = l.start
-		l.number = s.number + 1
 		return l, true, nil
 	}
 	if ctx.Err() != nil {
@@ -175,7 +183,7 @@ func (s *scanner) sift(ctx context.Context, content []byte) int {
 		}
 	}
 	// After a line feed at the very end there is no line more.
-	if n := len(content); (n == 0 || content[n-1] != '\n') && s.engine.ends(row) {
+	if n := len(content); (s.m.across || n == 0 || content[n-1] != '\n') && s.engine.ends(row) {
 		return n
 	}
 	return -1
@@ -192,67 +200,78 @@ func (s *scanner) match(ctx context.Context, content []byte) int {
 
 // lineEnd gives where the line ends that begins at start and that a place is in, and
 // where the next one begins.
-func (s *scanner) lineEnd(start, place int) (end, next int) {
-	end, next = len(s.content), len(s.content)
-	if i := bytes.IndexByte(s.content[place:], '\n'); i >= 0 {
+func lineEnd(content []byte, start, place int) (end, next int) {
+	end, next = len(content), len(content)
+	if i := bytes.IndexByte(content[place:], '\n'); i >= 0 {
 		end, next = place+i, place+i+1
 	}
-	if end > start && s.content[end-1] == '\r' {
+	if end > start && content[end-1] == '\r' {
 		end--
 	}
 	return end, next
 }
 
-// show makes a match of a line: all of it, or a window around what matches.
+// show makes a match of a line: all of it, or a window around what matches. The
+// lines come in order.
 func (s *scanner) show(l line, around int) service.Match {
-	content := s.content[l.start:l.end]
-	from, to := window(content, l.match)
+	l = s.shown.line(l)
+	content := s.shown.content[l.start:l.end]
+	s.number += bytes.Count(s.shown.content[s.counted:l.start], newline)
+	s.counted = l.start
+	lines, width := 0, service.MatchLineBytes
+	if n := bytes.Count(content, newline); n > 0 {
+		lines, width = n+1, service.MatchBlockBytes
+	}
+	from, to := window(content, l.match, width)
 	return service.Match{
-		Line:      l.number,
+		Line:      s.number + 1,
 		Column:    l.match + 1,
+		Lines:     lines,
 		Text:      text.Valid(content[from:to]),
 		CutBefore: from,
 		CutAfter:  len(content) - to,
-		Before:    s.before(l.start, around),
-		After:     s.after(l.end, around),
+		Before:    before(s.shown.content, l.start, around),
+		After:     after(s.shown.content, l.end, around),
 	}
 }
+
+var newline = []byte("\n")
 
 // window is the part of a line that is shown: a third of its width before the
 // match, the rest from the match on.
-func window(content []byte, match int) (from, to int) {
-	if len(content) <= service.MatchLineBytes {
+func window(content []byte, match, width int) (from, to int) {
+	if len(content) <= width {
 		return 0, len(content)
 	}
-	from = max(0, min(match-service.MatchLineBytes/3, len(content)-service.MatchLineBytes))
+	from = max(0, min(match-width/3, len(content)-width))
 	from = min(text.CutStart(content, from), match)
-	return from, from + text.CutEnd(content[from:], service.MatchLineBytes)
+	return from, from + text.CutEnd(content[from:], width)
 }
 
 // before gives the lines before a place, the nearest last.
-func (s *scanner) before(start, n int) []string {
+func before(content []byte, start, n int) []string {
 	first := start
 	for range n {
 		if first == 0 {
 			break
 		}
-		first = bytes.LastIndexByte(s.content[:first-1], '\n') + 1
+		first = bytes.LastIndexByte(content[:first-1], '\n') + 1
 	}
-	return s.context(first, start, n)
+	return surroundings(content, first, start, n)
 }
 
 // after gives the lines after the line that ends at a place.
-func (s *scanner) after(end, n int) []string {
-	_, next := s.lineEnd(end, end)
-	return s.context(next, len(s.content), n)
+func after(content []byte, end, n int) []string {
+	_, next := lineEnd(content, end, end)
+	return surroundings(content, next, len(content), n)
 }
 
-func (s *scanner) context(from, to, n int) []string {
+func surroundings(content []byte, from, to, n int) []string {
 	var lines []string
 	for len(lines) < n && from < to {
-		end, next := s.lineEnd(from, from)
-		content := s.content[from:end]
-		lines = append(lines, text.Valid(content[:text.CutEnd(content, service.MatchLineBytes)]))
+		end, next := lineEnd(content, from, from)
+		line := content[from:end]
+		lines = append(lines, text.Valid(line[:text.CutEnd(line, service.MatchLineBytes)]))
 		from = next
 	}
 	return lines

@@ -28,6 +28,10 @@ type Matcher struct {
 	exact bool
 	// sieve passes over lines that do not match; nil where there is none.
 	sieve *sieve
+	// across says that a match may span lines.
+	across bool
+	// beyond says that the pattern speaks of characters that Latin-1 has beyond ASCII.
+	beyond bool
 	// size is at least how many instructions re has. A rune costs no more steps.
 	size int
 }
@@ -44,55 +48,100 @@ type finder interface {
 	next(from int) int
 }
 
-// Compile reads a pattern: a regular expression in RE2 syntax or, when literal,
-// plain text. A match lies within a line. The error is a [*service.FileError] of
-// the kind FileBadQuery; it is one, too, when the repetitions of the pattern make
-// more than 10,000 instructions of it.
-func Compile(pattern string, literal, ignoreCase bool) (*Matcher, error) {
+// Options say how a pattern is meant.
+type Options struct {
+	// Literal takes it as plain text.
+	Literal bool
+	// IgnoreCase ignores the case of letters.
+	IgnoreCase bool
+	// Across lets a match span lines; "^" and "$" hold at the beginning and end of each.
+	Across bool
+}
+
+// Compile reads a pattern: a regular expression in RE2 syntax or plain text. The error
+// is a [*service.FileError] of the kind FileBadQuery; it is one, too, when the
+// repetitions of the pattern make more than 10,000 instructions of it.
+func Compile(pattern string, o Options) (*Matcher, error) {
 	switch {
 	case pattern == "":
 		return nil, bad("pattern is empty, and every line would match")
 	case len(pattern) > service.MaxPattern:
 		return nil, bad("pattern is over %d bytes", service.MaxPattern)
-	case literal && strings.ContainsRune(pattern, '\n'):
-		return nil, errLineBreak()
 	}
 	expression := pattern
-	if literal {
+	if o.Literal {
 		expression = regexp.QuoteMeta(pattern)
 	}
-	flags := syntax.Perl
-	if ignoreCase {
-		flags |= syntax.FoldCase
+	flags, prefix := syntax.Perl, ""
+	if o.IgnoreCase {
+		flags, prefix = flags|syntax.FoldCase, "(?i)"
+	}
+	if o.Across {
+		flags, prefix = flags&^syntax.OneLine, prefix+"(?m)"
 	}
 	tree, err := syntax.Parse(expression, flags)
 	if err != nil {
 		return nil, badExpression(pattern, err)
 	}
-	if hasLineBreak(tree) {
-		return nil, errLineBreak()
+	switch {
+	case !o.Across && has(tree, hasLineBreak):
+		return nil, bad("pattern has a line break, and a match lies within one line; ask for multiline, or search for a part of one line, with context")
+	case o.Across && has(tree, func(re *syntax.Regexp) bool { return re.Op == syntax.OpBeginText }):
+		return nil, bad(`pattern has \A, which multiline does not know; ^ is the beginning of a line`)
 	}
 	size := program.Size(tree)
 	if size > program.MaxSize {
 		return nil, bad("pattern is too large: it makes %d instructions, and at most %d are allowed; shorten its repetitions, such as {0,999}", size, program.MaxSize)
 	}
-	if ignoreCase {
-		expression = "(?i)" + expression
-	}
-	re, err := regexp.Compile(expression)
+	re, err := regexp.Compile(prefix + expression)
 	if err != nil {
 		return nil, badExpression(pattern, err)
 	}
-	m := &Matcher{re: re, size: size}
-	tree = tree.Simplify()
+	return newMatcher(re, tree.Simplify(), size, o.Across), nil
+}
+
+func newMatcher(re *regexp.Regexp, tree *syntax.Regexp, size int, across bool) *Matcher {
+	m := &Matcher{re: re, size: size, across: across}
+	m.beyond = has(tree, hasBeyond) && !has(tree, hasReplacement)
 	m.needle, m.exact = needleOf(tree)
 	if !m.exact {
-		m.sieve = newSieve(tree, false)
+		m.sieve = newSieve(tree, across)
 	}
 	if n, ok := m.needle.(plain); ok && len(n) == 1 && m.sieve != nil {
 		m.needle = nil // a single byte is in most lines, and the sieve is faster
 	}
-	return m, nil
+	return m
+}
+
+// has says whether a part of an expression is so.
+func has(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
+	return is(re) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return has(sub, is) })
+}
+
+// hasLineBreak says whether a part asks for a line feed as such.
+func hasLineBreak(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n')
+}
+
+// hasBeyond says whether a part tells characters of Latin-1 beyond ASCII apart.
+func hasBeyond(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return slices.Max(re.Rune) >= utf8.RuneSelf
+	case syntax.OpCharClass:
+		taken := 0
+		for i := 0; i < len(re.Rune); i += 2 {
+			taken += int(max(0, min(re.Rune[i+1], 0xff)-max(re.Rune[i], utf8.RuneSelf)+1))
+		}
+		return 0 < taken && taken < 0x80
+	}
+	return false
+}
+
+// hasReplacement says whether a part asks for U+FFFD, which stands for a byte that is
+// no UTF-8.
+func hasReplacement(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, utf8.RuneError)
 }
 
 func bad(format string, args ...any) error {
@@ -105,18 +154,6 @@ func badExpression(pattern string, err error) error {
 		reason = fmt.Sprintf("%s in %q", e.Code, e.Expr)
 	}
 	return bad("pattern %q is no regular expression (RE2 syntax): %s; to find it as it stands, ask for it as literal text", pattern, reason)
-}
-
-func errLineBreak() error {
-	return bad("pattern has a line break, and a match lies within one line; search for a part of one line, with context")
-}
-
-// hasLineBreak says whether the expression asks for a line feed as such.
-func hasLineBreak(re *syntax.Regexp) bool {
-	if re.Op == syntax.OpLiteral {
-		return strings.ContainsRune(string(re.Rune), '\n')
-	}
-	return slices.ContainsFunc(re.Sub, hasLineBreak)
 }
 
 // needleOf makes the needle of an expression, and says whether it is exact.

@@ -1049,10 +1049,12 @@ func (x *Entry) GetTarget() []byte {
 
 // GlobRequest asks for paths.
 type GlobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handle        uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
-	Pattern       string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Handle  uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	Pattern string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Limit   int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// "path", which is what is left out too, or "time".
+	Sort          string `protobuf:"bytes,4,opt,name=sort,proto3" json:"sort,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1108,7 +1110,14 @@ func (x *GlobRequest) GetLimit() int64 {
 	return 0
 }
 
-// GlobResponse is the paths, sorted.
+func (x *GlobRequest) GetSort() string {
+	if x != nil {
+		return x.Sort
+	}
+	return ""
+}
+
+// GlobResponse is the paths, in the order that was asked for.
 type GlobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Error         *ServiceError          `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
@@ -1179,14 +1188,20 @@ func (x *GlobResponse) GetSkipped() *Skipped {
 
 // GrepRequest asks for lines.
 type GrepRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handle        uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
-	Pattern       string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	Literal       bool                   `protobuf:"varint,3,opt,name=literal,proto3" json:"literal,omitempty"`
-	IgnoreCase    bool                   `protobuf:"varint,4,opt,name=ignore_case,json=ignoreCase,proto3" json:"ignore_case,omitempty"`
-	Include       string                 `protobuf:"bytes,5,opt,name=include,proto3" json:"include,omitempty"`
-	Context       int64                  `protobuf:"varint,6,opt,name=context,proto3" json:"context,omitempty"`
-	Limit         int64                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Handle     uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	Pattern    string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Literal    bool                   `protobuf:"varint,3,opt,name=literal,proto3" json:"literal,omitempty"`
+	IgnoreCase bool                   `protobuf:"varint,4,opt,name=ignore_case,json=ignoreCase,proto3" json:"ignore_case,omitempty"`
+	Include    string                 `protobuf:"bytes,5,opt,name=include,proto3" json:"include,omitempty"`
+	Context    int64                  `protobuf:"varint,6,opt,name=context,proto3" json:"context,omitempty"`
+	Limit      int64                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The name of a type of files.
+	Type string `protobuf:"bytes,8,opt,name=type,proto3" json:"type,omitempty"`
+	// A match may span lines.
+	Multiline bool `protobuf:"varint,9,opt,name=multiline,proto3" json:"multiline,omitempty"`
+	// "content", which is what is left out too, "files" or "count".
+	Mode          string `protobuf:"bytes,10,opt,name=mode,proto3" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1270,6 +1285,27 @@ func (x *GrepRequest) GetLimit() int64 {
 	return 0
 }
 
+func (x *GrepRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *GrepRequest) GetMultiline() bool {
+	if x != nil {
+		return x.Multiline
+	}
+	return false
+}
+
+func (x *GrepRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
 // GrepResponse is the lines, sorted by path and line.
 type GrepResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1282,7 +1318,9 @@ type GrepResponse struct {
 	// How many more matching lines there are.
 	Omitted int64 `protobuf:"varint,7,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	// Files that were searched only in part.
-	Incomplete    [][]byte `protobuf:"bytes,8,rep,name=incomplete,proto3" json:"incomplete,omitempty"`
+	Incomplete [][]byte `protobuf:"bytes,8,rep,name=incomplete,proto3" json:"incomplete,omitempty"`
+	// The files that match, in the modes "files" and "count".
+	Counts        []*FileCount `protobuf:"bytes,9,rep,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1373,24 +1411,357 @@ func (x *GrepResponse) GetIncomplete() [][]byte {
 	return nil
 }
 
+func (x *GrepResponse) GetCounts() []*FileCount {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// FileCount is a file that matches.
+type FileCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// How many of its lines match, in the mode "count".
+	Lines         int64 `protobuf:"varint,2,opt,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileCount) Reset() {
+	*x = FileCount{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileCount) ProtoMessage() {}
+
+func (x *FileCount) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileCount.ProtoReflect.Descriptor instead.
+func (*FileCount) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FileCount) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *FileCount) GetLines() int64 {
+	if x != nil {
+		return x.Lines
+	}
+	return 0
+}
+
+// ListInPiecesRequest asks for entries.
+type ListInPiecesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         *ListRequest           `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInPiecesRequest) Reset() {
+	*x = ListInPiecesRequest{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInPiecesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInPiecesRequest) ProtoMessage() {}
+
+func (x *ListInPiecesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInPiecesRequest.ProtoReflect.Descriptor instead.
+func (*ListInPiecesRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListInPiecesRequest) GetQuery() *ListRequest {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// ListInPiecesResponse is a piece of the answer.
+type ListInPiecesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Piece         *ListResponse          `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInPiecesResponse) Reset() {
+	*x = ListInPiecesResponse{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInPiecesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInPiecesResponse) ProtoMessage() {}
+
+func (x *ListInPiecesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInPiecesResponse.ProtoReflect.Descriptor instead.
+func (*ListInPiecesResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListInPiecesResponse) GetPiece() *ListResponse {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+// GlobInPiecesRequest asks for paths.
+type GlobInPiecesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         *GlobRequest           `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GlobInPiecesRequest) Reset() {
+	*x = GlobInPiecesRequest{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GlobInPiecesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GlobInPiecesRequest) ProtoMessage() {}
+
+func (x *GlobInPiecesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GlobInPiecesRequest.ProtoReflect.Descriptor instead.
+func (*GlobInPiecesRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GlobInPiecesRequest) GetQuery() *GlobRequest {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// GlobInPiecesResponse is a piece of the answer.
+type GlobInPiecesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Piece         *GlobResponse          `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GlobInPiecesResponse) Reset() {
+	*x = GlobInPiecesResponse{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GlobInPiecesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GlobInPiecesResponse) ProtoMessage() {}
+
+func (x *GlobInPiecesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GlobInPiecesResponse.ProtoReflect.Descriptor instead.
+func (*GlobInPiecesResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GlobInPiecesResponse) GetPiece() *GlobResponse {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+// GrepInPiecesRequest asks for lines.
+type GrepInPiecesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         *GrepRequest           `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrepInPiecesRequest) Reset() {
+	*x = GrepInPiecesRequest{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrepInPiecesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrepInPiecesRequest) ProtoMessage() {}
+
+func (x *GrepInPiecesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrepInPiecesRequest.ProtoReflect.Descriptor instead.
+func (*GrepInPiecesRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GrepInPiecesRequest) GetQuery() *GrepRequest {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// GrepInPiecesResponse is a piece of the answer.
+type GrepInPiecesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Piece         *GrepResponse          `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrepInPiecesResponse) Reset() {
+	*x = GrepInPiecesResponse{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrepInPiecesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrepInPiecesResponse) ProtoMessage() {}
+
+func (x *GrepInPiecesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrepInPiecesResponse.ProtoReflect.Descriptor instead.
+func (*GrepInPiecesResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GrepInPiecesResponse) GetPiece() *GrepResponse {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
 // Match is a line that matches.
 type Match struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Line          int64                  `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
-	Column        int64                  `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	CutBefore     int64                  `protobuf:"varint,5,opt,name=cut_before,json=cutBefore,proto3" json:"cut_before,omitempty"`
-	CutAfter      int64                  `protobuf:"varint,6,opt,name=cut_after,json=cutAfter,proto3" json:"cut_after,omitempty"`
-	Before        []string               `protobuf:"bytes,7,rep,name=before,proto3" json:"before,omitempty"`
-	After         []string               `protobuf:"bytes,8,rep,name=after,proto3" json:"after,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Path      []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Line      int64                  `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	Column    int64                  `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
+	Text      string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	CutBefore int64                  `protobuf:"varint,5,opt,name=cut_before,json=cutBefore,proto3" json:"cut_before,omitempty"`
+	CutAfter  int64                  `protobuf:"varint,6,opt,name=cut_after,json=cutAfter,proto3" json:"cut_after,omitempty"`
+	Before    []string               `protobuf:"bytes,7,rep,name=before,proto3" json:"before,omitempty"`
+	After     []string               `protobuf:"bytes,8,rep,name=after,proto3" json:"after,omitempty"`
+	// How many lines a match of several has, else 0.
+	Lines         int64 `protobuf:"varint,9,opt,name=lines,proto3" json:"lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1773,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1786,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Match) GetPath() []byte {
@@ -1474,6 +1845,13 @@ func (x *Match) GetAfter() []string {
 	return nil
 }
 
+func (x *Match) GetLines() int64 {
+	if x != nil {
+		return x.Lines
+	}
+	return 0
+}
+
 // AssertRequest asks for permission. It carries no identity: the token does.
 type AssertRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1488,7 +1866,7 @@ type AssertRequest struct {
 
 func (x *AssertRequest) Reset() {
 	*x = AssertRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1878,7 @@ func (x *AssertRequest) String() string {
 func (*AssertRequest) ProtoMessage() {}
 
 func (x *AssertRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1891,7 @@ func (x *AssertRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssertRequest.ProtoReflect.Descriptor instead.
 func (*AssertRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AssertRequest) GetAction() string {
@@ -1554,7 +1932,7 @@ type AssertResponse struct {
 
 func (x *AssertResponse) Reset() {
 	*x = AssertResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1944,7 @@ func (x *AssertResponse) String() string {
 func (*AssertResponse) ProtoMessage() {}
 
 func (x *AssertResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1957,7 @@ func (x *AssertResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssertResponse.ProtoReflect.Descriptor instead.
 func (*AssertResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AssertResponse) GetError() *ServiceError {
@@ -1668,16 +2046,17 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
-	"\x06target\x18\x04 \x01(\fR\x06target\"U\n" +
+	"\x06target\x18\x04 \x01(\fR\x06target\"i\n" +
 	"\vGlobRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xb1\x01\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04sort\x18\x04 \x01(\tR\x04sort\"\xb1\x01\n" +
 	"\fGlobResponse\x126\n" +
 	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\fR\x05paths\x12\x1c\n" +
 	"\ttruncated\x18\x03 \x01(\bR\ttruncated\x125\n" +
-	"\askipped\x18\x04 \x01(\v2\x1b.toolhost.plugin.v1.SkippedR\askipped\"\xc4\x01\n" +
+	"\askipped\x18\x04 \x01(\v2\x1b.toolhost.plugin.v1.SkippedR\askipped\"\x8a\x02\n" +
 	"\vGrepRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\x12\x18\n" +
@@ -1686,7 +2065,11 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"ignoreCase\x12\x18\n" +
 	"\ainclude\x18\x05 \x01(\tR\ainclude\x12\x18\n" +
 	"\acontext\x18\x06 \x01(\x03R\acontext\x12\x14\n" +
-	"\x05limit\x18\a \x01(\x03R\x05limit\"\xbc\x02\n" +
+	"\x05limit\x18\a \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04type\x18\b \x01(\tR\x04type\x12\x1c\n" +
+	"\tmultiline\x18\t \x01(\bR\tmultiline\x12\x12\n" +
+	"\x04mode\x18\n" +
+	" \x01(\tR\x04mode\"\xf3\x02\n" +
 	"\fGrepResponse\x126\n" +
 	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error\x123\n" +
 	"\amatches\x18\x02 \x03(\v2\x19.toolhost.plugin.v1.MatchR\amatches\x12\x14\n" +
@@ -1697,7 +2080,23 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\aomitted\x18\a \x01(\x03R\aomitted\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\b \x03(\fR\n" +
-	"incomplete\"\xc5\x01\n" +
+	"incomplete\x125\n" +
+	"\x06counts\x18\t \x03(\v2\x1d.toolhost.plugin.v1.FileCountR\x06counts\"5\n" +
+	"\tFileCount\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12\x14\n" +
+	"\x05lines\x18\x02 \x01(\x03R\x05lines\"L\n" +
+	"\x13ListInPiecesRequest\x125\n" +
+	"\x05query\x18\x01 \x01(\v2\x1f.toolhost.plugin.v1.ListRequestR\x05query\"N\n" +
+	"\x14ListInPiecesResponse\x126\n" +
+	"\x05piece\x18\x01 \x01(\v2 .toolhost.plugin.v1.ListResponseR\x05piece\"L\n" +
+	"\x13GlobInPiecesRequest\x125\n" +
+	"\x05query\x18\x01 \x01(\v2\x1f.toolhost.plugin.v1.GlobRequestR\x05query\"N\n" +
+	"\x14GlobInPiecesResponse\x126\n" +
+	"\x05piece\x18\x01 \x01(\v2 .toolhost.plugin.v1.GlobResponseR\x05piece\"L\n" +
+	"\x13GrepInPiecesRequest\x125\n" +
+	"\x05query\x18\x01 \x01(\v2\x1f.toolhost.plugin.v1.GrepRequestR\x05query\"N\n" +
+	"\x14GrepInPiecesResponse\x126\n" +
+	"\x05piece\x18\x01 \x01(\v2 .toolhost.plugin.v1.GrepResponseR\x05piece\"\xdb\x01\n" +
 	"\x05Match\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\x03R\x04line\x12\x16\n" +
@@ -1707,7 +2106,8 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"cut_before\x18\x05 \x01(\x03R\tcutBefore\x12\x1b\n" +
 	"\tcut_after\x18\x06 \x01(\x03R\bcutAfter\x12\x16\n" +
 	"\x06before\x18\a \x03(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\b \x03(\tR\x05after\"\xe3\x01\n" +
+	"\x05after\x18\b \x03(\tR\x05after\x12\x14\n" +
+	"\x05lines\x18\t \x01(\x03R\x05lines\"\xe3\x01\n" +
 	"\rAssertRequest\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x1c\n" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x12\x12\n" +
@@ -1717,7 +2117,7 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\x0eAssertResponse\x126\n" +
-	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error2\xd3\x04\n" +
+	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error2\x82\a\n" +
 	"\x15FileSystemReadService\x12^\n" +
 	"\vResolveRoot\x12&.toolhost.plugin.v1.ResolveRootRequest\x1a'.toolhost.plugin.v1.ResolveRootResponse\x12R\n" +
 	"\aRelease\x12\".toolhost.plugin.v1.ReleaseRequest\x1a#.toolhost.plugin.v1.ReleaseResponse\x12I\n" +
@@ -1725,7 +2125,10 @@ const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\tReadBytes\x12$.toolhost.plugin.v1.ReadBytesRequest\x1a%.toolhost.plugin.v1.ReadBytesResponse0\x01\x12I\n" +
 	"\x04List\x12\x1f.toolhost.plugin.v1.ListRequest\x1a .toolhost.plugin.v1.ListResponse\x12I\n" +
 	"\x04Glob\x12\x1f.toolhost.plugin.v1.GlobRequest\x1a .toolhost.plugin.v1.GlobResponse\x12I\n" +
-	"\x04Grep\x12\x1f.toolhost.plugin.v1.GrepRequest\x1a .toolhost.plugin.v1.GrepResponse2d\n" +
+	"\x04Grep\x12\x1f.toolhost.plugin.v1.GrepRequest\x1a .toolhost.plugin.v1.GrepResponse\x12c\n" +
+	"\fListInPieces\x12'.toolhost.plugin.v1.ListInPiecesRequest\x1a(.toolhost.plugin.v1.ListInPiecesResponse0\x01\x12c\n" +
+	"\fGlobInPieces\x12'.toolhost.plugin.v1.GlobInPiecesRequest\x1a(.toolhost.plugin.v1.GlobInPiecesResponse0\x01\x12c\n" +
+	"\fGrepInPieces\x12'.toolhost.plugin.v1.GrepInPiecesRequest\x1a(.toolhost.plugin.v1.GrepInPiecesResponse0\x012d\n" +
 	"\x11PermissionService\x12O\n" +
 	"\x06Assert\x12!.toolhost.plugin.v1.AssertRequest\x1a\".toolhost.plugin.v1.AssertResponseBGZEgithub.com/toolhost/toolhost/plugin/proto/toolhost/plugin/v1;pluginv1b\x06proto3"
 
@@ -1741,31 +2144,38 @@ func file_toolhost_plugin_v1_services_proto_rawDescGZIP() []byte {
 	return file_toolhost_plugin_v1_services_proto_rawDescData
 }
 
-var file_toolhost_plugin_v1_services_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_toolhost_plugin_v1_services_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_toolhost_plugin_v1_services_proto_goTypes = []any{
-	(*ServiceError)(nil),        // 0: toolhost.plugin.v1.ServiceError
-	(*FileError)(nil),           // 1: toolhost.plugin.v1.FileError
-	(*Refusal)(nil),             // 2: toolhost.plugin.v1.Refusal
-	(*Skipped)(nil),             // 3: toolhost.plugin.v1.Skipped
-	(*ResolveRootRequest)(nil),  // 4: toolhost.plugin.v1.ResolveRootRequest
-	(*ResolveRootResponse)(nil), // 5: toolhost.plugin.v1.ResolveRootResponse
-	(*ReleaseRequest)(nil),      // 6: toolhost.plugin.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 7: toolhost.plugin.v1.ReleaseResponse
-	(*ReadRequest)(nil),         // 8: toolhost.plugin.v1.ReadRequest
-	(*ReadResponse)(nil),        // 9: toolhost.plugin.v1.ReadResponse
-	(*ReadBytesRequest)(nil),    // 10: toolhost.plugin.v1.ReadBytesRequest
-	(*ReadBytesResponse)(nil),   // 11: toolhost.plugin.v1.ReadBytesResponse
-	(*ListRequest)(nil),         // 12: toolhost.plugin.v1.ListRequest
-	(*ListResponse)(nil),        // 13: toolhost.plugin.v1.ListResponse
-	(*Entry)(nil),               // 14: toolhost.plugin.v1.Entry
-	(*GlobRequest)(nil),         // 15: toolhost.plugin.v1.GlobRequest
-	(*GlobResponse)(nil),        // 16: toolhost.plugin.v1.GlobResponse
-	(*GrepRequest)(nil),         // 17: toolhost.plugin.v1.GrepRequest
-	(*GrepResponse)(nil),        // 18: toolhost.plugin.v1.GrepResponse
-	(*Match)(nil),               // 19: toolhost.plugin.v1.Match
-	(*AssertRequest)(nil),       // 20: toolhost.plugin.v1.AssertRequest
-	(*AssertResponse)(nil),      // 21: toolhost.plugin.v1.AssertResponse
-	nil,                         // 22: toolhost.plugin.v1.AssertRequest.MetadataEntry
+	(*ServiceError)(nil),         // 0: toolhost.plugin.v1.ServiceError
+	(*FileError)(nil),            // 1: toolhost.plugin.v1.FileError
+	(*Refusal)(nil),              // 2: toolhost.plugin.v1.Refusal
+	(*Skipped)(nil),              // 3: toolhost.plugin.v1.Skipped
+	(*ResolveRootRequest)(nil),   // 4: toolhost.plugin.v1.ResolveRootRequest
+	(*ResolveRootResponse)(nil),  // 5: toolhost.plugin.v1.ResolveRootResponse
+	(*ReleaseRequest)(nil),       // 6: toolhost.plugin.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 7: toolhost.plugin.v1.ReleaseResponse
+	(*ReadRequest)(nil),          // 8: toolhost.plugin.v1.ReadRequest
+	(*ReadResponse)(nil),         // 9: toolhost.plugin.v1.ReadResponse
+	(*ReadBytesRequest)(nil),     // 10: toolhost.plugin.v1.ReadBytesRequest
+	(*ReadBytesResponse)(nil),    // 11: toolhost.plugin.v1.ReadBytesResponse
+	(*ListRequest)(nil),          // 12: toolhost.plugin.v1.ListRequest
+	(*ListResponse)(nil),         // 13: toolhost.plugin.v1.ListResponse
+	(*Entry)(nil),                // 14: toolhost.plugin.v1.Entry
+	(*GlobRequest)(nil),          // 15: toolhost.plugin.v1.GlobRequest
+	(*GlobResponse)(nil),         // 16: toolhost.plugin.v1.GlobResponse
+	(*GrepRequest)(nil),          // 17: toolhost.plugin.v1.GrepRequest
+	(*GrepResponse)(nil),         // 18: toolhost.plugin.v1.GrepResponse
+	(*FileCount)(nil),            // 19: toolhost.plugin.v1.FileCount
+	(*ListInPiecesRequest)(nil),  // 20: toolhost.plugin.v1.ListInPiecesRequest
+	(*ListInPiecesResponse)(nil), // 21: toolhost.plugin.v1.ListInPiecesResponse
+	(*GlobInPiecesRequest)(nil),  // 22: toolhost.plugin.v1.GlobInPiecesRequest
+	(*GlobInPiecesResponse)(nil), // 23: toolhost.plugin.v1.GlobInPiecesResponse
+	(*GrepInPiecesRequest)(nil),  // 24: toolhost.plugin.v1.GrepInPiecesRequest
+	(*GrepInPiecesResponse)(nil), // 25: toolhost.plugin.v1.GrepInPiecesResponse
+	(*Match)(nil),                // 26: toolhost.plugin.v1.Match
+	(*AssertRequest)(nil),        // 27: toolhost.plugin.v1.AssertRequest
+	(*AssertResponse)(nil),       // 28: toolhost.plugin.v1.AssertResponse
+	nil,                          // 29: toolhost.plugin.v1.AssertRequest.MetadataEntry
 }
 var file_toolhost_plugin_v1_services_proto_depIdxs = []int32{
 	1,  // 0: toolhost.plugin.v1.ServiceError.file:type_name -> toolhost.plugin.v1.FileError
@@ -1779,31 +2189,44 @@ var file_toolhost_plugin_v1_services_proto_depIdxs = []int32{
 	0,  // 8: toolhost.plugin.v1.GlobResponse.error:type_name -> toolhost.plugin.v1.ServiceError
 	3,  // 9: toolhost.plugin.v1.GlobResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
 	0,  // 10: toolhost.plugin.v1.GrepResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	19, // 11: toolhost.plugin.v1.GrepResponse.matches:type_name -> toolhost.plugin.v1.Match
+	26, // 11: toolhost.plugin.v1.GrepResponse.matches:type_name -> toolhost.plugin.v1.Match
 	3,  // 12: toolhost.plugin.v1.GrepResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	22, // 13: toolhost.plugin.v1.AssertRequest.metadata:type_name -> toolhost.plugin.v1.AssertRequest.MetadataEntry
-	0,  // 14: toolhost.plugin.v1.AssertResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	4,  // 15: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:input_type -> toolhost.plugin.v1.ResolveRootRequest
-	6,  // 16: toolhost.plugin.v1.FileSystemReadService.Release:input_type -> toolhost.plugin.v1.ReleaseRequest
-	8,  // 17: toolhost.plugin.v1.FileSystemReadService.Read:input_type -> toolhost.plugin.v1.ReadRequest
-	10, // 18: toolhost.plugin.v1.FileSystemReadService.ReadBytes:input_type -> toolhost.plugin.v1.ReadBytesRequest
-	12, // 19: toolhost.plugin.v1.FileSystemReadService.List:input_type -> toolhost.plugin.v1.ListRequest
-	15, // 20: toolhost.plugin.v1.FileSystemReadService.Glob:input_type -> toolhost.plugin.v1.GlobRequest
-	17, // 21: toolhost.plugin.v1.FileSystemReadService.Grep:input_type -> toolhost.plugin.v1.GrepRequest
-	20, // 22: toolhost.plugin.v1.PermissionService.Assert:input_type -> toolhost.plugin.v1.AssertRequest
-	5,  // 23: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:output_type -> toolhost.plugin.v1.ResolveRootResponse
-	7,  // 24: toolhost.plugin.v1.FileSystemReadService.Release:output_type -> toolhost.plugin.v1.ReleaseResponse
-	9,  // 25: toolhost.plugin.v1.FileSystemReadService.Read:output_type -> toolhost.plugin.v1.ReadResponse
-	11, // 26: toolhost.plugin.v1.FileSystemReadService.ReadBytes:output_type -> toolhost.plugin.v1.ReadBytesResponse
-	13, // 27: toolhost.plugin.v1.FileSystemReadService.List:output_type -> toolhost.plugin.v1.ListResponse
-	16, // 28: toolhost.plugin.v1.FileSystemReadService.Glob:output_type -> toolhost.plugin.v1.GlobResponse
-	18, // 29: toolhost.plugin.v1.FileSystemReadService.Grep:output_type -> toolhost.plugin.v1.GrepResponse
-	21, // 30: toolhost.plugin.v1.PermissionService.Assert:output_type -> toolhost.plugin.v1.AssertResponse
-	23, // [23:31] is the sub-list for method output_type
-	15, // [15:23] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	19, // 13: toolhost.plugin.v1.GrepResponse.counts:type_name -> toolhost.plugin.v1.FileCount
+	12, // 14: toolhost.plugin.v1.ListInPiecesRequest.query:type_name -> toolhost.plugin.v1.ListRequest
+	13, // 15: toolhost.plugin.v1.ListInPiecesResponse.piece:type_name -> toolhost.plugin.v1.ListResponse
+	15, // 16: toolhost.plugin.v1.GlobInPiecesRequest.query:type_name -> toolhost.plugin.v1.GlobRequest
+	16, // 17: toolhost.plugin.v1.GlobInPiecesResponse.piece:type_name -> toolhost.plugin.v1.GlobResponse
+	17, // 18: toolhost.plugin.v1.GrepInPiecesRequest.query:type_name -> toolhost.plugin.v1.GrepRequest
+	18, // 19: toolhost.plugin.v1.GrepInPiecesResponse.piece:type_name -> toolhost.plugin.v1.GrepResponse
+	29, // 20: toolhost.plugin.v1.AssertRequest.metadata:type_name -> toolhost.plugin.v1.AssertRequest.MetadataEntry
+	0,  // 21: toolhost.plugin.v1.AssertResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	4,  // 22: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:input_type -> toolhost.plugin.v1.ResolveRootRequest
+	6,  // 23: toolhost.plugin.v1.FileSystemReadService.Release:input_type -> toolhost.plugin.v1.ReleaseRequest
+	8,  // 24: toolhost.plugin.v1.FileSystemReadService.Read:input_type -> toolhost.plugin.v1.ReadRequest
+	10, // 25: toolhost.plugin.v1.FileSystemReadService.ReadBytes:input_type -> toolhost.plugin.v1.ReadBytesRequest
+	12, // 26: toolhost.plugin.v1.FileSystemReadService.List:input_type -> toolhost.plugin.v1.ListRequest
+	15, // 27: toolhost.plugin.v1.FileSystemReadService.Glob:input_type -> toolhost.plugin.v1.GlobRequest
+	17, // 28: toolhost.plugin.v1.FileSystemReadService.Grep:input_type -> toolhost.plugin.v1.GrepRequest
+	20, // 29: toolhost.plugin.v1.FileSystemReadService.ListInPieces:input_type -> toolhost.plugin.v1.ListInPiecesRequest
+	22, // 30: toolhost.plugin.v1.FileSystemReadService.GlobInPieces:input_type -> toolhost.plugin.v1.GlobInPiecesRequest
+	24, // 31: toolhost.plugin.v1.FileSystemReadService.GrepInPieces:input_type -> toolhost.plugin.v1.GrepInPiecesRequest
+	27, // 32: toolhost.plugin.v1.PermissionService.Assert:input_type -> toolhost.plugin.v1.AssertRequest
+	5,  // 33: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:output_type -> toolhost.plugin.v1.ResolveRootResponse
+	7,  // 34: toolhost.plugin.v1.FileSystemReadService.Release:output_type -> toolhost.plugin.v1.ReleaseResponse
+	9,  // 35: toolhost.plugin.v1.FileSystemReadService.Read:output_type -> toolhost.plugin.v1.ReadResponse
+	11, // 36: toolhost.plugin.v1.FileSystemReadService.ReadBytes:output_type -> toolhost.plugin.v1.ReadBytesResponse
+	13, // 37: toolhost.plugin.v1.FileSystemReadService.List:output_type -> toolhost.plugin.v1.ListResponse
+	16, // 38: toolhost.plugin.v1.FileSystemReadService.Glob:output_type -> toolhost.plugin.v1.GlobResponse
+	18, // 39: toolhost.plugin.v1.FileSystemReadService.Grep:output_type -> toolhost.plugin.v1.GrepResponse
+	21, // 40: toolhost.plugin.v1.FileSystemReadService.ListInPieces:output_type -> toolhost.plugin.v1.ListInPiecesResponse
+	23, // 41: toolhost.plugin.v1.FileSystemReadService.GlobInPieces:output_type -> toolhost.plugin.v1.GlobInPiecesResponse
+	25, // 42: toolhost.plugin.v1.FileSystemReadService.GrepInPieces:output_type -> toolhost.plugin.v1.GrepInPiecesResponse
+	28, // 43: toolhost.plugin.v1.PermissionService.Assert:output_type -> toolhost.plugin.v1.AssertResponse
+	33, // [33:44] is the sub-list for method output_type
+	22, // [22:33] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_services_proto_init() }
@@ -1821,7 +2244,7 @@ func file_toolhost_plugin_v1_services_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_services_proto_rawDesc), len(file_toolhost_plugin_v1_services_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -19,13 +19,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FileSystemReadService_ResolveRoot_FullMethodName = "/toolhost.plugin.v1.FileSystemReadService/ResolveRoot"
-	FileSystemReadService_Release_FullMethodName     = "/toolhost.plugin.v1.FileSystemReadService/Release"
-	FileSystemReadService_Read_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/Read"
-	FileSystemReadService_ReadBytes_FullMethodName   = "/toolhost.plugin.v1.FileSystemReadService/ReadBytes"
-	FileSystemReadService_List_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/List"
-	FileSystemReadService_Glob_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/Glob"
-	FileSystemReadService_Grep_FullMethodName        = "/toolhost.plugin.v1.FileSystemReadService/Grep"
+	FileSystemReadService_ResolveRoot_FullMethodName  = "/toolhost.plugin.v1.FileSystemReadService/ResolveRoot"
+	FileSystemReadService_Release_FullMethodName      = "/toolhost.plugin.v1.FileSystemReadService/Release"
+	FileSystemReadService_Read_FullMethodName         = "/toolhost.plugin.v1.FileSystemReadService/Read"
+	FileSystemReadService_ReadBytes_FullMethodName    = "/toolhost.plugin.v1.FileSystemReadService/ReadBytes"
+	FileSystemReadService_List_FullMethodName         = "/toolhost.plugin.v1.FileSystemReadService/List"
+	FileSystemReadService_Glob_FullMethodName         = "/toolhost.plugin.v1.FileSystemReadService/Glob"
+	FileSystemReadService_Grep_FullMethodName         = "/toolhost.plugin.v1.FileSystemReadService/Grep"
+	FileSystemReadService_ListInPieces_FullMethodName = "/toolhost.plugin.v1.FileSystemReadService/ListInPieces"
+	FileSystemReadService_GlobInPieces_FullMethodName = "/toolhost.plugin.v1.FileSystemReadService/GlobInPieces"
+	FileSystemReadService_GrepInPieces_FullMethodName = "/toolhost.plugin.v1.FileSystemReadService/GrepInPieces"
 )
 
 // FileSystemReadServiceClient is the client API for FileSystemReadService service.
@@ -46,12 +49,19 @@ type FileSystemReadServiceClient interface {
 	// ReadBytes gives the bytes of a file, in order, until as many were sent as
 	// were asked for or the file ends.
 	ReadBytes(ctx context.Context, in *ReadBytesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadBytesResponse], error)
-	// List gives the entries below a directory.
+	// List gives the entries below a directory, in one message.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
-	// Glob gives the files whose path matches a pattern.
+	// Glob gives the files whose path matches a pattern, in one message.
 	Glob(ctx context.Context, in *GlobRequest, opts ...grpc.CallOption) (*GlobResponse, error)
-	// Grep gives the lines that match a pattern.
+	// Grep gives the lines that match a pattern, in one message.
 	Grep(ctx context.Context, in *GrepRequest, opts ...grpc.CallOption) (*GrepResponse, error)
+	// ListInPieces is List with an answer in pieces of at most 64 KiB. What an answer
+	// repeats is what its pieces repeat, in order; all else is in the last one.
+	ListInPieces(ctx context.Context, in *ListInPiecesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListInPiecesResponse], error)
+	// GlobInPieces is Glob with an answer in pieces, as that of ListInPieces.
+	GlobInPieces(ctx context.Context, in *GlobInPiecesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GlobInPiecesResponse], error)
+	// GrepInPieces is Grep with an answer in pieces, as that of ListInPieces.
+	GrepInPieces(ctx context.Context, in *GrepInPiecesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GrepInPiecesResponse], error)
 }
 
 type fileSystemReadServiceClient struct {
@@ -141,6 +151,63 @@ func (c *fileSystemReadServiceClient) Grep(ctx context.Context, in *GrepRequest,
 	return out, nil
 }
 
+func (c *fileSystemReadServiceClient) ListInPieces(ctx context.Context, in *ListInPiecesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListInPiecesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FileSystemReadService_ServiceDesc.Streams[1], FileSystemReadService_ListInPieces_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListInPiecesRequest, ListInPiecesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_ListInPiecesClient = grpc.ServerStreamingClient[ListInPiecesResponse]
+
+func (c *fileSystemReadServiceClient) GlobInPieces(ctx context.Context, in *GlobInPiecesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GlobInPiecesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FileSystemReadService_ServiceDesc.Streams[2], FileSystemReadService_GlobInPieces_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GlobInPiecesRequest, GlobInPiecesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_GlobInPiecesClient = grpc.ServerStreamingClient[GlobInPiecesResponse]
+
+func (c *fileSystemReadServiceClient) GrepInPieces(ctx context.Context, in *GrepInPiecesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GrepInPiecesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FileSystemReadService_ServiceDesc.Streams[3], FileSystemReadService_GrepInPieces_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GrepInPiecesRequest, GrepInPiecesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_GrepInPiecesClient = grpc.ServerStreamingClient[GrepInPiecesResponse]
+
 // FileSystemReadServiceServer is the server API for FileSystemReadService service.
 // All implementations must embed UnimplementedFileSystemReadServiceServer
 // for forward compatibility.
@@ -159,12 +226,19 @@ type FileSystemReadServiceServer interface {
 	// ReadBytes gives the bytes of a file, in order, until as many were sent as
 	// were asked for or the file ends.
 	ReadBytes(*ReadBytesRequest, grpc.ServerStreamingServer[ReadBytesResponse]) error
-	// List gives the entries below a directory.
+	// List gives the entries below a directory, in one message.
 	List(context.Context, *ListRequest) (*ListResponse, error)
-	// Glob gives the files whose path matches a pattern.
+	// Glob gives the files whose path matches a pattern, in one message.
 	Glob(context.Context, *GlobRequest) (*GlobResponse, error)
-	// Grep gives the lines that match a pattern.
+	// Grep gives the lines that match a pattern, in one message.
 	Grep(context.Context, *GrepRequest) (*GrepResponse, error)
+	// ListInPieces is List with an answer in pieces of at most 64 KiB. What an answer
+	// repeats is what its pieces repeat, in order; all else is in the last one.
+	ListInPieces(*ListInPiecesRequest, grpc.ServerStreamingServer[ListInPiecesResponse]) error
+	// GlobInPieces is Glob with an answer in pieces, as that of ListInPieces.
+	GlobInPieces(*GlobInPiecesRequest, grpc.ServerStreamingServer[GlobInPiecesResponse]) error
+	// GrepInPieces is Grep with an answer in pieces, as that of ListInPieces.
+	GrepInPieces(*GrepInPiecesRequest, grpc.ServerStreamingServer[GrepInPiecesResponse]) error
 	mustEmbedUnimplementedFileSystemReadServiceServer()
 }
 
@@ -195,6 +269,15 @@ func (UnimplementedFileSystemReadServiceServer) Glob(context.Context, *GlobReque
 }
 func (UnimplementedFileSystemReadServiceServer) Grep(context.Context, *GrepRequest) (*GrepResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Grep not implemented")
+}
+func (UnimplementedFileSystemReadServiceServer) ListInPieces(*ListInPiecesRequest, grpc.ServerStreamingServer[ListInPiecesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListInPieces not implemented")
+}
+func (UnimplementedFileSystemReadServiceServer) GlobInPieces(*GlobInPiecesRequest, grpc.ServerStreamingServer[GlobInPiecesResponse]) error {
+	return status.Error(codes.Unimplemented, "method GlobInPieces not implemented")
+}
+func (UnimplementedFileSystemReadServiceServer) GrepInPieces(*GrepInPiecesRequest, grpc.ServerStreamingServer[GrepInPiecesResponse]) error {
+	return status.Error(codes.Unimplemented, "method GrepInPieces not implemented")
 }
 func (UnimplementedFileSystemReadServiceServer) mustEmbedUnimplementedFileSystemReadServiceServer() {}
 func (UnimplementedFileSystemReadServiceServer) testEmbeddedByValue()                               {}
@@ -336,6 +419,39 @@ func _FileSystemReadService_Grep_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FileSystemReadService_ListInPieces_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListInPiecesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FileSystemReadServiceServer).ListInPieces(m, &grpc.GenericServerStream[ListInPiecesRequest, ListInPiecesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_ListInPiecesServer = grpc.ServerStreamingServer[ListInPiecesResponse]
+
+func _FileSystemReadService_GlobInPieces_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GlobInPiecesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FileSystemReadServiceServer).GlobInPieces(m, &grpc.GenericServerStream[GlobInPiecesRequest, GlobInPiecesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_GlobInPiecesServer = grpc.ServerStreamingServer[GlobInPiecesResponse]
+
+func _FileSystemReadService_GrepInPieces_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GrepInPiecesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FileSystemReadServiceServer).GrepInPieces(m, &grpc.GenericServerStream[GrepInPiecesRequest, GrepInPiecesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileSystemReadService_GrepInPiecesServer = grpc.ServerStreamingServer[GrepInPiecesResponse]
+
 // FileSystemReadService_ServiceDesc is the grpc.ServiceDesc for FileSystemReadService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -372,6 +488,21 @@ var FileSystemReadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ReadBytes",
 			Handler:       _FileSystemReadService_ReadBytes_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListInPieces",
+			Handler:       _FileSystemReadService_ListInPieces_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GlobInPieces",
+			Handler:       _FileSystemReadService_GlobInPieces_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GrepInPieces",
+			Handler:       _FileSystemReadService_GrepInPieces_Handler,
 			ServerStreams: true,
 		},
 	},
