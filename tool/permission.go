@@ -74,8 +74,8 @@ type Gate interface {
 	// Assert asks for what a tool says that it is about to do. ctx bounds the
 	// waiting for a person.
 	Assert(ctx context.Context, request PermissionRequest) error
-	// Permit is asked by a service itself before it acts on the resources, which
-	// are all spellings of one thing. For a built-in's call only configured denies
+	// Permit is asked by a service itself before it acts on the resources: the
+	// spellings of one thing, or of all that one change is about. For a built-in's call only configured denies
 	// refuse, since the tool asserts by itself (law 32); for anybody else's call it
 	// is judged in full under the built-ins' action (law 33).
 	Permit(ctx context.Context, action string, resources ...string) error

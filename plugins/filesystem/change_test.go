@@ -97,7 +97,7 @@ func TestLaw25ChangesAskBefore(t *testing.T) {
 		"write":         {"write", on("path", "./n/../new", "content", "x"), []string{"new"}, []string{"new"}},
 		"edit":          {"edit", on("path", "l", "old", "one", "new", "1"), []string{"l", "a"}, []string{"l", "a"}},
 		"patch":         {"patch", on("patch", "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-one\n+1\n"), []string{"a"}, []string{"a"}},
-		"move":          {"move", on("from", "d/x*", "to", "y"), []string{"d/x*", "y"}, []string{"d/x?", "y"}},
+		"move":          {"move", on("from", "d/x*", "to", "y"), []string{"d/x*", "y"}, []string{`d/x\*`, "y"}},
 		"remove":        {"remove", on("path", "l"), []string{"l"}, []string{"l"}},
 		"remove all":    {"remove", on("path", "d", "recursive", true), []string{"d"}, []string{"d"}},
 		"mkdir":         {"mkdir", on("path", "m"), []string{"m"}, []string{"m"}},

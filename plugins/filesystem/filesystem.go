@@ -27,8 +27,7 @@
 // nothing of it. An approval of a pattern would never be met again, so those
 // save everything; where a search looks is in the metadata, under "root", and
 // what it may show is judged file by file by the rules of read. Wildcards in a
-// name are saved as "?", which matches any one character, as rules have no
-// escape.
+// name are saved with a backslash, which takes their meaning.
 //
 // What a model can do something about becomes a failure: a range that is left, a
 // path that is not there (law 22). A refusal is returned as it is (law 36), and
@@ -143,12 +142,12 @@ func search(action, pattern string) func(*sdk.Root) sdk.PermissionRequest {
 	}
 }
 
-// themselves are the patterns of rules that match paths, and nothing beyond what
-// the language of rules makes unavoidable.
+// themselves are the patterns of rules that match paths, and nothing else.
 func themselves(paths []string) []string {
+	literal := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`)
 	patterns := make([]string, len(paths))
 	for i, path := range paths {
-		patterns[i] = strings.ReplaceAll(path, "*", "?")
+		patterns[i] = literal.Replace(path)
 	}
 	return patterns
 }

@@ -328,7 +328,7 @@ func TestLaw33Requests(t *testing.T) {
 		},
 		{
 			"read", `{"path": "src/*.md"}`,
-			sdk.PermissionRequest{Action: "read", Resources: []string{"src/*.md"}, Save: []string{"src/?.md"}},
+			sdk.PermissionRequest{Action: "read", Resources: []string{"src/*.md"}, Save: []string{`src/\*.md`}},
 		},
 		{ // law 39
 			"read", `{"path": "link/a.go"}`,

@@ -365,7 +365,7 @@ func (d *draft) judgeTree(t target, tree []commit.Entry) error {
 	named := 0
 	for _, e := range tree {
 		inside := target{spelled: under(t.spelled, e.Path), resolved: under(t.resolved, e.Path)}
-		d.judged = append(d.judged, inside.resources())
+		d.judged = append(d.judged, inside.resources()...)
 		allowed := true
 		for _, spelling := range inside.resources() {
 			allowed = allowed && d.caller.Gate.Allows(service.ActionEdit, spelling)

@@ -28,7 +28,7 @@ type draft struct {
 	revealed    bool     // the caller may read all that the change shows
 
 	staged service.Staged
-	judged [][]string
+	judged []string
 	steps  []commit.Step
 	saw    []sight
 	size   int64
@@ -122,7 +122,7 @@ func (d *draft) stage(ctx context.Context) (*Stage, error) {
 // judge takes down under which paths a file is judged.
 func (d *draft) judge(t target) {
 	d.staged.Resources = append(d.staged.Resources, t.resources()...)
-	d.judged = append(d.judged, t.resources())
+	d.judged = append(d.judged, t.resources()...)
 }
 
 // beginIn remembers the directory that a target is in, and makes those that are

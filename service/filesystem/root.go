@@ -12,8 +12,8 @@ import (
 // A Gate answers the permission questions of one call, as tool.Gate does. It is
 // asked by several goroutines at once.
 type Gate interface {
-	// Permit refuses what must not be done, whatever a plugin asserted (law 32). The
-	// resources are spellings of one thing.
+	// Permit refuses what must not be done, whatever a plugin asserted (law 32). Each
+	// resource is judged by itself, and the strictest answer holds.
 	Permit(ctx context.Context, action string, resources ...string) error
 	// Allows says whether a search or listing may show the resource (law 39). It is
 	// called for each file and has to be cheap.

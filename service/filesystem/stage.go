@@ -24,7 +24,7 @@ type Stage struct {
 	staged   service.Staged
 	revealed bool
 	session  string
-	judged   [][]string // the spellings of each file that is changed
+	judged   []string // every file that is changed, in each of its spellings
 	plan     commit.Plan
 	saw      []sight // what the session knows afterwards
 	size     int64
@@ -117,7 +117,7 @@ func (s *Stage) release() {
 }
 
 // Commit makes the change as it was worked out: all of it, which is then on the disk,
-// or nothing. It asks the caller's gate about each file before. What changed in the
+// or nothing. It asks the caller's gate about the files before, once. What changed in the
 // meantime, be it a file's bytes, a directory or a link, is an error of the kind
 // FileStale (law 27); package commit says what remains of a gap. ctx ends it
 // before the change is seen, and not afterwards. Errors are [*service.FileError]s, those
@@ -132,8 +132,8 @@ func (s *Stage) Commit(ctx context.Context, caller Caller) error {
 		return err
 	}
 	defer done()
-	for _, spellings := range s.judged {
-		if err := caller.Gate.Permit(ctx, service.ActionEdit, spellings...); err != nil {
+	if len(s.judged) > 0 {
+		if err := caller.Gate.Permit(ctx, service.ActionEdit, s.judged...); err != nil {
 			return err
 		}
 	}
