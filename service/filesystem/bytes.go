@@ -28,7 +28,7 @@ type Bytes struct {
 // context's cause. A file that was read from its beginning to its end, and did not change
 // meanwhile, is evidence as a page is (see [Root.Read]).
 func (r *Root) Bytes(ctx context.Context, query service.BytesQuery) (*Bytes, error) {
-	ctx, done, err := r.begin(ctx, service.ActionRead, r.spellings()...)
+	_, done, err := r.begin(ctx, service.ActionRead, r.spellings()...)
 	if err != nil {
 		return nil, describe(r.info.Resource, err)
 	}

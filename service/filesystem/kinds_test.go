@@ -29,6 +29,13 @@ func TestReadUnsized(t *testing.T) {
 			t.Errorf("the end of %s: got %+v, %v", path, tail, err)
 		}
 	}
+	// One that says more than it has is as long as what it has.
+	if _, err := os.Stat("/sys/kernel/address_bits"); err == nil {
+		page, err := resolve(t, open(t, "/sys/kernel"), &rules{}, "address_bits").Read(t.Context(), service.ReadQuery{})
+		if err != nil || page.Size != int64(len(page.Text)) || page.Lines != 1 || page.More {
+			t.Errorf("sysfs: got %+v, %v", page, err)
+		}
+	}
 	// Bytes between zero bytes are no text, wherever they come from.
 	_, err := resolve(t, proc, &rules{}, "cmdline").Read(t.Context(), service.ReadQuery{})
 	wantError(t, err, service.FileBinary, "cmdline: is a binary file of ")

@@ -28,6 +28,7 @@ func Fold(name string) string {
 // A Kinship is how two names belong together, the nearest first.
 type Kinship int
 
+// The kinships that there are.
 const (
 	Twin      Kinship = iota // they differ in spaces, accents or case alone
 	Cousin                   // but for an extension or a plural they are twins
