@@ -51,7 +51,7 @@ func TestFileTypes(t *testing.T) {
 	for _, typ := range fileTypes() {
 		names := strings.Fields(typ.names)
 		first, all = append(first, names[0]), append(all, names...)
-		for _, pattern := range strings.Fields(typ.patterns) {
+		for pattern := range strings.FieldsSeq(typ.patterns) {
 			if name := strings.TrimPrefix(pattern, "*."); strings.ContainsAny(name, `*?[]{}\/`) {
 				t.Errorf("%s: %q is neither a name nor an ending", typ.names, pattern)
 			}
