@@ -54,7 +54,7 @@ func TestCaseE09Pages(t *testing.T) {
 		}
 		ours := func(names []string) (n int) {
 			for _, name := range names {
-				if strings.HasPrefix(name, "m") {
+				if strings.HasPrefix(name, "m0") || strings.HasPrefix(name, "m1") {
 					n++
 				}
 			}

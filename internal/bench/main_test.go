@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/toolhost/toolhost/plugin/sdk"
+	files "github.com/toolhost/toolhost/plugins/filesystem"
 	"github.com/toolhost/toolhost/sandbox"
 )
 
@@ -18,6 +20,7 @@ const (
 	pluginRole = "__plugin"
 	bareRole   = "__bare"
 	idleRole   = "__idle"
+	filesRole  = "__files"
 )
 
 const self = "/proc/self/exe"
@@ -29,6 +32,8 @@ func TestMain(m *testing.M) {
 			os.Exit(sandbox.Main(os.Args[2:]))
 		case pluginRole:
 			sdk.Serve(echoPlugin())
+		case filesRole:
+			sdk.Serve(files.New())
 		case bareRole:
 			serveBare()
 			os.Exit(0)
@@ -65,11 +70,14 @@ type size struct {
 	concurrent int // by each of the callers in each round
 	plugins    int // that are started together
 	text       int // bytes of a text that is bounded
+	searches   int // rounds of searching the smaller tree
+	trees      func(testing.TB) forest
 }
 
-// full takes about a minute on a machine that does nothing else. Rounds of calls are short and many, so that the sides of
+// full takes some minutes on a machine that does nothing else. Rounds of calls are short and many, so that the sides of
 // one are done before the machine turns to something else.
-var full = size{starts: 30, slow: 8, rounds: 200, calls: 20, concurrent: 10, plugins: 10, text: 100 << 20}
+var full = size{starts: 30, slow: 8, rounds: 200, calls: 20, concurrent: 10, plugins: 10, text: 100 << 20,
+	searches: 7, trees: realTrees}
 
 // run measures once for each iteration of the benchmark.
 func run(b *testing.B, measure func(testing.TB, size, *table)) {
@@ -94,21 +102,27 @@ func BenchmarkCall64KiB(b *testing.B)       { run(b, measureLarge) }
 func BenchmarkCall64KiBAtOnce(b *testing.B) { run(b, measureLargeAtOnce) }
 func BenchmarkBounding(b *testing.B)        { run(b, measureBounding) }
 func BenchmarkFace(b *testing.B)            { run(b, measureFace) }
+func BenchmarkSearch(b *testing.B)          { run(b, measureSearch) }
 
 // The measurements run from end to end, each of them fills its lines of the table, all lines are filled, and neither
 // process nor goroutine is left. How long anything takes is no matter here. Seen to fail: with the plugin's tool under
 // another name, with a line that nothing reports, and with a bare plugin that is not killed.
 func TestEveryLineIsMeasured(t *testing.T) {
 	var got table
-	few := size{starts: 1, slow: 1, rounds: 1, calls: 2, concurrent: 1, plugins: 2, text: 1 << 20}
+	few := size{starts: 1, slow: 1, rounds: 1, calls: 2, concurrent: 1, plugins: 2, text: 1 << 20, searches: 1, trees: smallTrees}
 	for name, measure := range map[string]func(testing.TB, size, *table){
 		"activation": measureActivation, "together": measureTogether, "closing": measureClosing, "memory": measureMemory,
 		"call": measureCall, "concurrent": measureConcurrent, "large": measureLarge,
 		"bounding": measureBounding, "large at once": measureLargeAtOnce, "face": measureFace,
+		"search": measureSearch,
 	} {
 		t.Run(name, func(t *testing.T) { measure(t, few, &got) }) // what it started is gone when it returns
 	}
-	for _, l := range lines() {
+	all := lines()
+	if missing(t) {
+		all = slices.DeleteFunc(all, func(l line) bool { return slices.Contains(searchLines(), l) })
+	}
+	for _, l := range all {
 		f := got.of(l)
 		if f == nil {
 			t.Errorf("%s: nothing was measured", l.what)

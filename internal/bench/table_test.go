@@ -51,11 +51,11 @@ var (
 )
 
 func lines() []line {
-	return []line{
+	return append([]line{
 		activation, together, closing, killing, stopped, memory, alone,
 		callUnary, callTLS, callLike, callback, atOnce, atOnceTLS, large, largeRaw, largeTLS,
 		largeAtOnce, bounding, keeping, faceStdio, faceHTTP, faceAtOnce,
-	}
+	}, searchLines()...)
 }
 
 // notes are what a reader of the figures has to know.

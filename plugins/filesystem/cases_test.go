@@ -206,7 +206,7 @@ func TestCaseA31StarStar(t *testing.T) {
 	for pattern, want := range map[string]string{"abc**": "abc\n", "d/**": "d/e/f\n", "**/f": "d/e/f\n", "{**/*b,z}": "ab\n"} {
 		checkTexts(t, call(t, p, "glob", fmt.Sprintf(`{"pattern": %q}`, pattern)).Content, want)
 		var lines string
-		for _, path := range strings.Fields(want) {
+		for path := range strings.FieldsSeq(want) {
 			lines += path + ":1: x\n"
 		}
 		checkTexts(t, call(t, p, "grep", fmt.Sprintf(`{"pattern": "x", "include": %q}`, pattern)).Content, lines)

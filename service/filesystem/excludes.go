@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -125,15 +126,14 @@ func rulesOutside(root, excludes string) *ignore.Level {
 	if excludes != "" {
 		level = ignore.Global(ignore.Parse([]byte(excludes)))
 	}
-	above := directoriesAbove(root)
-	for i := len(above) - 1; i >= 0; i-- {
-		dir, err := os.OpenFile(above[i], os.O_RDONLY|unix.O_DIRECTORY, 0)
+	for _, path := range slices.Backward(directoriesAbove(root)) {
+		dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			continue
 		}
 		fd := int(dir.Fd())
 		files := walk.ReadIgnoreFiles(context.Background(), walk.Top{FD: fd}, "", fd, walk.IgnoreFilesIn(fd))
-		level = level.EnterAbove(strings.TrimPrefix(root, strings.TrimSuffix(above[i], "/")+"/")+"/", files)
+		level = level.EnterAbove(strings.TrimPrefix(root, strings.TrimSuffix(path, "/")+"/")+"/", files)
 		dir.Close()
 	}
 	return level

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -195,6 +196,23 @@ func TestReadDir(t *testing.T) {
 	cancel(cause)
 	if _, err := ReadDir(ctx, openDir(t, root)); !errors.Is(err, cause) {
 		t.Errorf("got %v, want %v", err, cause)
+	}
+}
+
+// A directory with too many names is refused, and not held in memory. Seen to fail:
+// without the bound.
+func TestLaw14NamesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for most, refused := range map[int]bool{4: true, 5: false} {
+		names, err := readDir(t.Context(), openDir(t, dir), most)
+		if e, ok := errors.AsType[*service.FileError](err); ok != refused || !refused && len(names) != 5 || refused && !strings.Contains(e.Detail, "more than 4 names") {
+			t.Errorf("at most %d: %d names, %v", most, len(names), err)
+		}
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -27,10 +27,25 @@ const (
 
 const direntBuffer = 32 << 10
 
+// maxNames is how many names a directory may have, for what is held of it is some
+// hundred bytes for each.
+const maxNames = 1 << 19
+
 // ReadDir reads the names in an open directory, from where its descriptor stands
 // to the end, in no order and without "." and "..". ctx ends it between two
-// system calls, with the context's cause.
-func ReadDir(ctx context.Context, fd int) ([]Entry, error) { return ReadDirSome(ctx, fd, math.MaxInt) }
+// system calls, with the context's cause. A directory with more than half a million
+// names is a [*service.FileError].
+func ReadDir(ctx context.Context, fd int) ([]Entry, error) { return readDir(ctx, fd, maxNames) }
+
+func readDir(ctx context.Context, fd, most int) ([]Entry, error) {
+	entries, err := ReadDirSome(ctx, fd, most+1)
+	if err == nil && len(entries) > most {
+		return nil, &service.FileError{
+			Kind: service.FileIO, Detail: fmt.Sprintf("has more than %d names, and is not read; name a file in it", most),
+		}
+	}
+	return entries, err
+}
 
 // ReadDirSome is ReadDir that stops when it has so many names, or some more.
 func ReadDirSome(ctx context.Context, fd, most int) ([]Entry, error) {

@@ -2,6 +2,8 @@ package glob
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +97,48 @@ func TestCaseA31StarStar(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestCaseA31Documented holds the table in the package documentation of service/filesystem to what it says.
+//
+// Seen to fail: with a row that is wrong, and with onlyBelow left out.
+func TestCaseA31Documented(t *testing.T) {
+	doc, err := os.ReadFile("../../doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(doc), "//\tpattern ")
+	table, _, ended := strings.Cut(table, "\n//\n")
+	if !found || !ended {
+		t.Fatal("there is no table")
+	}
+	columns := regexp.MustCompile(" {2,}")
+	rows := 0
+	for row := range strings.Lines(table) {
+		row, isRow := strings.CutPrefix(strings.TrimSuffix(row, "\n"), "//\t")
+		if !isRow {
+			continue // what is left of the head
+		}
+		rows++
+		cells := append(columns.Split(row, -1), "")
+		p, err := Compile(cells[0])
+		if err != nil {
+			t.Fatalf("%q: %v", row, err)
+		}
+		for i, want := range []bool{true, false} {
+			for _, path := range strings.FieldsFunc(cells[i+1], func(r rune) bool { return r == ',' || r == ' ' }) {
+				if got := p.Match(path); got != want {
+					t.Errorf("%s: matches %s: %v, and the table says %v", cells[0], path, got, want)
+				}
+				if dir, _, below := strings.Cut(path, "/"); want && below && !p.Enter(dir) {
+					t.Errorf("%s: %s is not entered on the way to %s", cells[0], dir, path)
+				}
+			}
+		}
+	}
+	if rows < 18 {
+		t.Errorf("%d rows", rows)
 	}
 }
 

@@ -94,7 +94,7 @@ func TypeOf(name string) (*Type, error) {
 			continue
 		}
 		var known Type
-		for _, pattern := range strings.Fields(t.patterns) {
+		for pattern := range strings.FieldsSeq(t.patterns) {
 			if end, ok := strings.CutPrefix(pattern, "*"); ok {
 				known.ends = append(known.ends, end)
 			} else {

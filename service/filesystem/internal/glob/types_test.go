@@ -1,6 +1,7 @@
 package glob
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -50,7 +51,7 @@ func TestFileTypes(t *testing.T) {
 	for _, typ := range fileTypes() {
 		names := strings.Fields(typ.names)
 		first, all = append(first, names[0]), append(all, names...)
-		for _, pattern := range strings.Fields(typ.patterns) {
+		for pattern := range strings.FieldsSeq(typ.patterns) {
 			if name := strings.TrimPrefix(pattern, "*."); strings.ContainsAny(name, `*?[]{}\/`) {
 				t.Errorf("%s: %q is neither a name nor an ending", typ.names, pattern)
 			}
@@ -62,5 +63,27 @@ func TestFileTypes(t *testing.T) {
 	slices.Sort(all)
 	if unique := slices.Compact(slices.Clone(all)); len(unique) != len(all) {
 		t.Errorf("a name is there twice: %q", all)
+	}
+}
+
+// The documentation of service/filesystem lists the types that there are, with their other names.
+func TestTypesAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(doc), "Grep's Type is one of: ")
+	list, _, _ = strings.Cut(list, ". A type is told")
+	list = strings.ReplaceAll(strings.ReplaceAll(list, "\n// ", " "), "\n//", " ")
+	var want []string
+	for _, typ := range fileTypes() {
+		names := strings.Fields(typ.names)
+		if others := strings.Join(names[1:], ", "); others != "" {
+			names[0] += " (" + others + ")"
+		}
+		want = append(want, names[0])
+	}
+	if want := strings.Join(want, ", "); list != want {
+		t.Errorf("the documentation has\n%s\nwant\n%s", list, want)
 	}
 }
