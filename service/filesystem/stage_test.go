@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,9 +142,7 @@ func TestChanges(t *testing.T) {
 			if err := s.Commit(t.Context(), by("s")); err != nil {
 				t.Fatal(err)
 			}
-			for name, content := range tt.want {
-				want[name] = content
-			}
+			maps.Copy(want, tt.want)
 			for _, name := range tt.gone {
 				delete(want, name)
 			}

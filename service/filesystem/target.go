@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -60,7 +61,7 @@ func (f *FileSystem) target(ctx context.Context, spelled string) (target, error)
 // place finds where a file that is not there would be.
 func (f *FileSystem) place(ctx context.Context, rel string) (target, error) {
 	names := strings.Split(rel, "/")
-	for i := len(names) - 1; i >= 0; i-- {
+	for i := range slices.Backward(names) {
 		parent := path.Join(append([]string{"."}, names[:i]...)...)
 		h, err := f.openStored(ctx, parent)
 		if m, ok := errors.AsType[*missing](err); ok && errors.Is(m.err, unix.ENOENT) {
@@ -69,27 +70,35 @@ func (f *FileSystem) place(ctx context.Context, rel string) (target, error) {
 		if err != nil {
 			return target{}, err
 		}
-		defer beneath.Close(h.fd)
-		if h.info.Kind != service.Directory {
-			return target{}, &service.FileError{Kind: service.FileNotDirectory, Detail: fmt.Sprintf("cannot be there: %q is a file, not a directory", parent)}
-		}
-		switch info, err := beneath.LstatName(h.fd, names[i]); {
-		case err == nil && info.Kind == service.Symlink:
-			return target{}, badPath("", fmt.Sprintf("goes through the link %q, which leads to nothing; name the file that is meant", under(parent, names[i])))
-		case err == nil:
-			return target{}, errReplaced // it came into being
-		case !errors.Is(err, unix.ENOENT):
-			return target{}, err
-		}
-		t := target{spelled: rel, resolved: h.resolved}
-		for _, name := range names[i:] {
-			t.resolved = under(t.resolved, name)
-			t.missing = append(t.missing, t.resolved)
-		}
-		t.missing = t.missing[:len(t.missing)-1]
-		return t, nil
+		t, err := placeIn(h, parent, names[i:])
+		beneath.Close(h.fd)
+		t.spelled = rel
+		return t, err
 	}
 	return target{}, errStale() // the root itself is gone
+}
+
+// placeIn is where a file would be in a directory, which has none of the names that
+// lead to it.
+func placeIn(dir handle, spelled string, names []string) (target, error) {
+	if dir.info.Kind != service.Directory {
+		return target{}, &service.FileError{Kind: service.FileNotDirectory, Detail: fmt.Sprintf("cannot be there: %q is a file, not a directory", spelled)}
+	}
+	switch info, err := beneath.LstatName(dir.fd, names[0]); {
+	case err == nil && info.Kind == service.Symlink:
+		return target{}, badPath("", fmt.Sprintf("goes through the link %q, which leads to nothing; name the file that is meant", under(spelled, names[0])))
+	case err == nil:
+		return target{}, errReplaced // it came into being
+	case !errors.Is(err, unix.ENOENT):
+		return target{}, err
+	}
+	t := target{resolved: dir.resolved}
+	for _, name := range names {
+		t.resolved = under(t.resolved, name)
+		t.missing = append(t.missing, t.resolved)
+	}
+	t.missing = t.missing[:len(t.missing)-1]
+	return t, nil
 }
 
 // itself finds what has a name: the last part of the path is not followed.
