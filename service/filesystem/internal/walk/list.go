@@ -96,6 +96,12 @@ type listedName struct {
 // listedBytes is roughly what a name takes until it is delivered.
 const listedBytes = 160
 
+// heldFor is what a number of names count for: what they take, and so much that
+// little is read ahead of a listing that will end soon.
+func (r *lister) heldFor(names int) int {
+	return names * max(listedBytes, holdBytes/(4*(r.Limit+1)))
+}
+
 func (r *lister) deliver(root *listed, yield func(Name) bool) error {
 	for open := []*listed{root}; len(open) > 0; {
 		d := open[len(open)-1]
@@ -179,7 +185,7 @@ func (r *lister) read(d *listed) {
 		}
 		d.names = append(d.names, n)
 	}
-	d.held = listedBytes * len(d.names)
+	d.held = r.heldFor(len(d.names))
 	r.queue.hold(d.held)
 	r.queue.add(next...)
 }
