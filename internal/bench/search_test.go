@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -333,7 +334,7 @@ func (o *searched) compareGrep(tb testing.TB, s search, rg, other []string) {
 	}
 	slices.Sort(lines)
 	slices.Sort(places)
-	equal(tb, s.name+": places of the engine and ripgrep", places, placesOf(want))
+	o.equal(tb, s.name+": places of the engine and ripgrep", places, placesOf(want))
 	texts := map[string]bool{}
 	for _, l := range want {
 		texts[strings.TrimSuffix(strings.ToValidUTF8(l, "\ufffd"), "\r")] = true
@@ -357,9 +358,9 @@ func (o *searched) compareGrep(tb testing.TB, s search, rg, other []string) {
 		}
 	}
 	slices.Sort(told)
-	equal(tb, s.name+": places of the call and the engine", told, places)
+	o.equal(tb, s.name+": places of the call and the engine", told, places)
 	byGit := slices.DeleteFunc(o.run(tb, other), func(l string) bool { return isNoLine(l) || isHidden(l) })
-	equal(tb, s.name+": places of the engine and git grep", places, placesOf(byGit))
+	o.equal(tb, s.name+": places of the engine and git grep", slices.DeleteFunc(places, isHidden), placesOf(byGit))
 }
 
 // isNoLine says whether a line of output is about a file and not from one.
@@ -383,7 +384,9 @@ func placesOf(lines []string) []string {
 	return places
 }
 
-func equal(tb testing.TB, what string, got, want []string) {
+// equal checks that two sides have found the same. What is only in one of them may be in a file with a zero byte: how far
+// such a file is text each program has its own opinion.
+func (o *searched) equal(tb testing.TB, what string, got, want []string) {
 	tb.Helper()
 	if slices.Equal(got, want) {
 		return
@@ -393,10 +396,19 @@ func equal(tb testing.TB, what string, got, want []string) {
 		for _, s := range b {
 			has[s] = true
 		}
-		a = slices.DeleteFunc(slices.Clone(a), func(s string) bool { return has[s] })
-		return a[:min(len(a), 5)]
+		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return has[s] || o.isBinary(s) })
 	}
-	tb.Errorf("%s: %d and %d; only among the first %q, only among the second %q", what, len(got), len(want), only(got, want), only(want, got))
+	here, there := only(got, want), only(want, got)
+	if len(here)+len(there) > 0 {
+		tb.Errorf("%s: %d only among the first %q, %d only among the second %q", what, len(here), here[:min(len(here), 5)], len(there), there[:min(len(there), 5)])
+	}
+}
+
+// isBinary says whether the file of a place has a zero byte.
+func (o *searched) isBinary(place string) bool {
+	path, _, _ := strings.Cut(place, ":")
+	content, err := os.ReadFile(filepath.Join(o.dir, path))
+	return err == nil && bytes.IndexByte(content, 0) >= 0
 }
 
 // measureFinding measures glob, of a pattern that looks at every name and matches few, and list, of as many names as
@@ -413,7 +425,7 @@ func (o *searched) measureFinding(tb testing.TB, tree string, rounds int, t *tab
 	want = want[:min(len(want), service.DefaultEntries)]
 	var called struct{ Paths []string }
 	o.call(tb, "glob", map[string]any{"pattern": pattern}, &called)
-	equal(tb, "glob: paths of the call and ripgrep", called.Paths, want)
+	o.equal(tb, "glob: paths of the call and ripgrep", called.Paths, want)
 	o.compareList(tb, files)
 	all := asRipgrep("--files")
 	query := service.ListQuery{Depth: service.MaxDepth, Limit: service.MaxEntries}

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/toolhost/toolhost/service"
 )
@@ -74,5 +77,39 @@ func TestLargeAnswersComeInPieces(t *testing.T) {
 	grepped, err = client.Grep(t.Context(), 1, service.GrepQuery{})
 	if diff := cmp.Diff(fake.grepped, grepped); diff != "" || err != nil {
 		t.Errorf("grep: %v, %d matches", err, len(grepped.Matches))
+	}
+}
+
+// hanging is a filesystem whose grep takes until its context is done.
+type hanging struct {
+	*fakeHost
+	began, ended chan struct{}
+}
+
+func (h *hanging) Grep(ctx context.Context, _ uint64, _ service.GrepQuery) (service.GrepResult, error) {
+	close(h.began)
+	<-ctx.Done()
+	close(h.ended)
+	return service.GrepResult{}, context.Cause(ctx)
+}
+
+// A search that is given up by the one who asked ends on the other side.
+//
+// Seen to fail: with a context of the server's own.
+func TestGivingUpEndsTheSearch(t *testing.T) {
+	h := &hanging{fakeHost: &fakeHost{}, began: make(chan struct{}), ended: make(chan struct{})}
+	conn := connect(t, func(r grpc.ServiceRegistrar) { ServeFileSystemRead(r, h) })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-h.began
+		cancel()
+	}()
+	if _, err := NewFileSystem(conn).Grep(ctx, 1, service.GrepQuery{}); status.Code(err) != codes.Canceled {
+		t.Errorf("got %v, want that it was cancelled", err)
+	}
+	select {
+	case <-h.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the search goes on")
 	}
 }

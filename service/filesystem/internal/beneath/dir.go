@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,10 @@ const (
 	direntName   = 19
 )
 
-const direntBuffer = 32 << 10
+const (
+	direntBuffer = 32 << 10
+	direntUsual  = 32 // bytes that a name takes, mostly
+)
 
 // maxNames is how many names a directory may have, for what is held of it is some
 // hundred bytes for each.
@@ -72,6 +76,7 @@ func ReadDirSome(ctx context.Context, fd, most int) ([]Entry, error) {
 
 func parseDirents(fd int, buf []byte, entries []Entry) []Entry {
 	names := string(buf) // one allocation that all names share
+	entries = slices.Grow(entries, len(buf)/direntUsual)
 	for at := 0; at < len(buf); {
 		length := int(binary.NativeEndian.Uint16(buf[at+direntLength:]))
 		start, end := at+direntName, at+length

@@ -96,6 +96,15 @@ type listedName struct {
 // listedBytes is roughly what a name takes until it is delivered.
 const listedBytes = 160
 
+// enough is what a name that is shown counts for, and goes on to count for when it is
+// delivered: once as many were read as the answer may have, and some more that are
+// behind them, only what the delivery waits for is read.
+func (r *lister) enough() int { return holdBytes / (r.Limit + r.Limit/16 + readBehind) }
+
+// readBehind is how many names may be read that are not in the answer, but beside its
+// directories.
+const readBehind = 1000
+
 func (r *lister) deliver(root *listed, yield func(Name) bool) error {
 	for open := []*listed{root}; len(open) > 0; {
 		d := open[len(open)-1]
@@ -157,7 +166,9 @@ func (r *lister) read(d *listed) {
 		level = r.enter(d, prefix, fd, names)
 	}
 	var next []task
-	for shown, i := 0, 0; i < len(names) && shown <= r.Limit; i++ {
+	d.names = slices.Grow(d.names, min(len(names), r.Limit+1))
+	shown := 0
+	for i := 0; i < len(names) && shown <= r.Limit; i++ {
 		if r.ctx.Err() != nil {
 			return
 		}
@@ -180,7 +191,7 @@ func (r *lister) read(d *listed) {
 		d.names = append(d.names, n)
 	}
 	d.held = listedBytes * len(d.names)
-	r.queue.hold(d.held)
+	r.queue.hold(d.held + shown*r.enough())
 	r.queue.add(next...)
 }
 
