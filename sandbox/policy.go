@@ -6,18 +6,24 @@ package sandbox
 type Policy struct {
 	// Profile is what kind of program it is.
 	Profile Profile
-	// Dir is the private directory of the process: writable, with room for its sockets and
-	// temporary files.
-	Dir string
 	// Read and Write are the absolute paths of files and directories that can be read, and
 	// those that can be written as well, with all that is below. They have no links in them
 	// and are seen at the same place.
 	Read, Write []string
+	// Protect are paths in Write that stay as they are. Those that are not there are left
+	// out.
+	Protect []string
+	// Private are directories of the process's own: empty, in memory, and gone with it. It
+	// has /tmp besides.
+	Private []string
 	// Network is the network of the machine. Without it there is none, not even a loopback
 	// interface that is up.
 	Network bool
 	// Exec allows it to run programs: those of the system, and those in Read and Write.
 	Exec bool
+	// System lets it see the programs and libraries of the machine, read-only, as programs
+	// that are not linked statically need. Exec and the profile Command imply it.
+	System bool
 	// Limits bound what it uses.
 	Limits Limits
 }

@@ -35,6 +35,7 @@ type Process struct {
 	pipes  *pipes
 	top    *os.Process  // the reaper, or the program itself when there is none
 	pid    atomic.Int64 // the program's; 0 until it runs
+	lacks  atomic.Int64 // what a jail could not bound
 
 	exited chan struct{} // closed when the program ended
 	exit   Exit          // set before exited is closed
@@ -72,7 +73,10 @@ func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec
 		Stdout: pipes.stdout, Stderr: pipes.stderr, method: MethodReaper, pipes: pipes,
 		exited: make(chan struct{}), gone: make(chan struct{}),
 	}
-	if launcher.Path == "" {
+	switch {
+	case spec.Policy != nil:
+		p.method = MethodNamespace
+	case launcher.Path == "":
 		p.method = MethodGroup
 	}
 	launched, running := make(chan error, 1), make(chan error, 1)
@@ -111,6 +115,9 @@ func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec
 // launch starts the reaper, which is told the program in its arguments, or the program itself. The calling thread is the
 // one that the parent-death signal depends on.
 func (p *Process) launch(launcher Launcher, spec Spec) (err error) {
+	if p.method == MethodNamespace {
+		return p.launchJail(launcher, spec)
+	}
 	attr := &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   reaperEnvironment(),
@@ -171,8 +178,8 @@ func (p *Process) Exit() Exit {
 func (p *Process) Kill(ctx context.Context) error {
 	defer p.pipes.closeOurs()
 	p.pipes.closeLifelines()
-	if p.method == MethodGroup {
-		_ = p.top.Kill() // watch ends the rest of the session before it reaps this one
+	if p.method != MethodReaper {
+		_ = p.top.Kill() // watch ends the rest of the session before it reaps this one, or the kernel does
 	} else {
 		_ = p.top.Signal(syscall.SIGCONT) // it may have been stopped
 	}

@@ -35,6 +35,9 @@ type Method string
 const (
 	// MethodReaper adopts and ends every descendant.
 	MethodReaper Method = "reaper"
+	// MethodNamespace ends the first process of a namespace, with which the kernel ends all
+	// others in it.
+	MethodNamespace Method = "pid namespace"
 	// MethodGroup ends the program's session and every process group in it. It misses a descendant that made a session of its
 	// own, and with a host that is killed it ends only the program itself. The program inherits what descriptors the
 	// host itself was started with and did not mark close-on-exec.
@@ -49,8 +52,15 @@ type Spec struct {
 	Args []string
 	// Env is its whole environment, as KEY=value. Nothing is added, dropped or reordered.
 	Env []string
-	// Dir is the absolute path of its working directory. Empty means the host's.
+	// Dir is the absolute path of its working directory. Empty means the host's. Of a
+	// confined process it is the root if it cannot see that directory.
 	Dir string
+	// Policy confines the process; nil leaves it all rights of its user. A confined
+	// process needs a launcher.
+	Policy *Policy
+	// Program is what is run in place of the file at Path, for a policy that runs no
+	// programs otherwise; Path is then only its name.
+	Program *Program
 }
 
 // check finds the mistakes that the system would report late, or as something else. No value of the environment, which

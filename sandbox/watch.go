@@ -18,15 +18,20 @@ const (
 	reportFailed  = "failed"  // errno: the program cannot be run
 	reportStarted = "started" // pid
 	reportExited  = "exited"  // wait status of the program
+	reportLacks   = "lacks"   // what of its bounds a jail is without
+	reportJail    = "jail"    // words: why there is no jail, or no program in it
 )
 
 // watch follows the tree until it is gone. It runs on the thread that started it. What it learns first, that the program
 // runs or why it does not, it sends to running.
 func (p *Process) watch(spec Spec, running chan error) {
 	defer close(p.gone)
-	if p.method == MethodGroup {
+	switch p.method {
+	case MethodGroup:
 		p.watchProgram(running)
-	} else {
+	case MethodNamespace:
+		p.watchJail(spec, running)
+	default:
 		p.watchReaper(spec, running)
 	}
 }
@@ -64,12 +69,19 @@ func (p *Process) listen(spec Spec, running chan error) (exited bool) {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		number, err := strconv.Atoi(rest)
 		switch {
+		case word == reportJail:
+			tell(running, &JailError{reason: rest})
 		case err != nil:
 		case word == reportUnfit:
 			tell(running, fmt.Errorf("its reaper cannot adopt descendants: %w", syscall.Errno(number)))
 		case word == reportFailed:
 			tell(running, explain(spec.Path, syscall.Errno(number)))
+		case word == reportLacks:
+			p.lacks.Store(int64(number))
 		case word == reportStarted && number > 1 && p.Pid() == 0:
+			if p.method == MethodNamespace {
+				number = p.Top() // what it reported is its number inside
+			}
 			p.pid.Store(int64(number))
 			tell(running, nil)
 		case word == reportExited && !exited:

@@ -29,7 +29,7 @@ func stage(spec Spec, dir string) (command []string, err error) {
 	if err := runnable(command[0]); err != nil {
 		return nil, err
 	}
-	if spec.SHA256 != "" {
+	if spec.SHA256 != "" && !spec.runsCopy() {
 		if command[0], err = copyVerified(command[0], spec.SHA256, filepath.Join(dir, "0"), 0o500); err != nil {
 			return nil, err
 		}
@@ -97,10 +97,14 @@ func copyVerified(path, digest, dir string, mode os.FileMode) (string, error) {
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); !strings.EqualFold(got, digest) {
 		_ = os.Remove(target)
-		return "", fmt.Errorf("%s: %w: its sha256 is %s, pinned is %s: if you trust the new file, pin that one",
-			path, ErrDigest, got, strings.ToLower(digest))
+		return "", wrongDigest(path, got, digest)
 	}
 	return target, nil
+}
+
+func wrongDigest(path, got, pinned string) error {
+	return fmt.Errorf("%s: %w: its sha256 is %s, pinned is %s: if you trust the new file, pin that one",
+		path, ErrDigest, got, strings.ToLower(pinned))
 }
 
 // copyName keeps the name of a file, as far as a name may be long.
@@ -109,19 +113,16 @@ func copyName(path string) string {
 	return name[:min(len(name), 64)]
 }
 
+// searchPath is where a plugin's programs are looked for.
+const searchPath = "/usr/local/bin:/usr/bin:/bin"
+
 // environment is everything that a plugin sees of the environment: what is
 // needed to run programs and to make temporary files, what was passed through,
 // and what go-plugin says to its other side. Of two settings of one variable the
 // later one counts, so that neither the passed ones can break the protocol nor
 // the first ones be forced on a plugin.
-func environment(dir string, passed, protocol []string) ([]string, error) {
-	tmp := filepath.Join(dir, "tmp")
-	if err := os.Mkdir(tmp, 0o700); err != nil {
-		return nil, err
-	}
-	all := slices.Concat(
-		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=" + tmp}, passed, protocol,
-	)
+func environment(tmp string, passed, protocol []string) []string {
+	all := slices.Concat([]string{"PATH=" + searchPath, "LANG=C.UTF-8", "TMPDIR=" + tmp}, passed, protocol)
 	place := map[string]int{}
 	var env []string
 	for _, entry := range all {
@@ -133,5 +134,5 @@ func environment(dir string, passed, protocol []string) ([]string, error) {
 		place[name] = len(env)
 		env = append(env, entry)
 	}
-	return env, nil
+	return env
 }

@@ -20,7 +20,7 @@ var Note = (*connections).note
 
 // Exported for the tests.
 var (
-	DialPeer  = dialPeer
+	DialPeer  = socketPlace{}.dial
 	RemoveAll = removeAll
 )
 

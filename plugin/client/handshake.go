@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -18,12 +16,12 @@ import (
 const maxHandshake = 16 << 10
 
 // checkHandshake says in plain words what is wrong with the first line that a
-// plugin printed, or gives the path of the socket that it announces, which is in
-// dir.
+// plugin printed, or gives the path of the socket that it announces, which is in its
+// place.
 //
 // The line is: core version | protocol version | network | address | protocol |
 // certificate. Older plugins leave out the last two, and speak net/rpc.
-func checkHandshake(line, dir string) (socket string, err error) {
+func checkHandshake(line string, sockets socketPlace) (socket string, err error) {
 	parts := strings.Split(strings.TrimSpace(line), "|")
 	if _, err := strconv.Atoi(parts[0]); err != nil || len(parts) < 4 {
 		return "", fmt.Errorf("it printed %s on its standard output before its handshake: "+
@@ -46,29 +44,10 @@ func checkHandshake(line, dir string) (socket string, err error) {
 	case protocol != string(plugin.ProtocolGRPC):
 		return "", fmt.Errorf("it is incompatible: it has the transport %s, this host needs grpc: rebuild it with the SDK", excerpt(protocol))
 	}
-	if err := checkAddress(parts[2], parts[3], dir); err != nil {
+	if err := sockets.check(parts[2], parts[3]); err != nil {
 		return "", err
 	}
 	return parts[3], checkCertificate(certificate)
-}
-
-// checkAddress accepts nothing but a socket in the plugin's own directory: the
-// plugin names the address that the host then dials.
-func checkAddress(network, address, dir string) error {
-	if network != "unix" {
-		return fmt.Errorf("it is incompatible: it has the network %s, this host needs unix: only a socket in its own directory is dialled", excerpt(network))
-	}
-	if filepath.Dir(address) != dir || filepath.Clean(address) != address {
-		return fmt.Errorf("it announced the socket %s, which is not in its own directory %s", excerpt(address), dir)
-	}
-	info, err := os.Lstat(address)
-	if err != nil {
-		return fmt.Errorf("it announced a socket that cannot be looked at: %w", err)
-	}
-	if info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("it announced %s, which is no socket", excerpt(address))
-	}
-	return nil
 }
 
 // checkCertificate is because go-plugin takes a plugin without a certificate for

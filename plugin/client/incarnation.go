@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolhost/toolhost/plugin/broker"
 	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 )
 
@@ -74,6 +75,9 @@ type Incarnation struct {
 func Start(ctx context.Context, parent *scope.Scope, host Host, spec Spec) (*Incarnation, error) {
 	if err := spec.check(); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", spec.Name, err)
+	}
+	if host.Programs == nil {
+		host.Programs = &sandbox.Programs{}
 	}
 	return begin(ctx, parent, host, spec, (*Incarnation).launch)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -88,13 +89,18 @@ func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []st
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {wire.PluginName: &hostSide{}}},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
+			protocol := append(cmd.Env, "PLUGIN_CLIENT_CERT="+string(certificate))
+			if i.spec.Policy != nil {
+				i.proc.prepare(jailSockets, func() (*sandbox.Process, error) { return i.runConfined(ctx, dir, command, protocol) }, i.spawned)
+				return i.proc, nil
+			}
 			i.proc.prepare(socketDir, func() (*sandbox.Process, error) {
-				env, err := environment(dir, i.spec.Env, append(cmd.Env, "PLUGIN_CLIENT_CERT="+string(certificate)))
-				if err != nil {
+				tmp := filepath.Join(dir, "tmp")
+				if err := os.Mkdir(tmp, 0o700); err != nil {
 					return nil, err
 				}
 				return sandbox.Start(ctx, i.life, i.host.Launcher, sandbox.Spec{
-					Path: command[0], Args: command[1:], Env: env, Dir: i.spec.Root,
+					Path: command[0], Args: command[1:], Env: environment(tmp, i.spec.Env, protocol), Dir: i.spec.Root,
 				})
 			}, i.spawned)
 			return i.proc, nil
@@ -111,6 +117,20 @@ func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []st
 		SyncStdout:       i.proc.printed[0],
 		SyncStderr:       i.proc.printed[1],
 	}, nil
+}
+
+// runConfined runs the plugin in a jail.
+func (i *Incarnation) runConfined(ctx context.Context, dir string, command, protocol []string) (*sandbox.Process, error) {
+	j, err := confine(i.host.Programs, i.spec, command, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer j.release()
+	protocol = append(protocol, "PLUGIN_UNIX_SOCKET_DIR="+jailSockets)
+	return sandbox.Start(ctx, i.life, i.host.Launcher, sandbox.Spec{
+		Path: j.command[0], Args: j.command[1:], Env: environment("/tmp", i.spec.Env, protocol), Dir: i.spec.Root,
+		Policy: &j.policy, Program: j.program,
+	})
 }
 
 // ownClient runs go-plugin's Kill where it cannot hold anything up: it may wait
@@ -187,7 +207,7 @@ func (c *connections) close() {
 // started, so that this is what ends it.
 func (i *Incarnation) spawned(running *sandbox.Process) error {
 	i.mu.Lock()
-	i.status.Pid, i.status.Method = running.Pid(), running.Method()
+	i.status.Pid, i.status.Method, i.status.Lacks = running.Pid(), running.Method(), running.Lacks()
 	i.mu.Unlock()
 	watching := i.life.Go("watch", func(life context.Context) error {
 		select {

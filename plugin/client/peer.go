@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -62,15 +64,63 @@ func (l *peerListener) stop() error {
 	return nil
 }
 
-// dialPeer connects to a socket on which a process of a tree listens. What the
-// name refers to is opened once and must be a socket, not a link; nothing is
-// sent to anybody else who listens there.
-func dialPeer(ctx context.Context, path string, top int) (net.Conn, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// A socketPlace is where the sockets of a plugin must be.
+type socketPlace struct {
+	root string // the plugin's root, as the host names it; empty is the host's own
+	dir  string // the directory, as the plugin names it
+}
+
+// check accepts nothing but a socket in the plugin's own directory: the plugin names the
+// address that the host then dials.
+func (p socketPlace) check(network, address string) error {
+	if network != "unix" {
+		return fmt.Errorf("it is incompatible: it has the network %s, this host needs unix: only a socket in its own directory is dialled", excerpt(network))
+	}
+	if filepath.Dir(address) != p.dir || filepath.Clean(address) != address {
+		return fmt.Errorf("it announced the socket %s, which is not in its own directory %s", excerpt(address), p.dir)
+	}
+	socket, err := p.open(address)
+	if err != nil {
+		return fmt.Errorf("it announced a socket that cannot be looked at: %w", err)
+	}
+	defer socket.Close()
+	if info, err := socket.Stat(); err != nil {
+		return fmt.Errorf("it announced a socket that cannot be looked at: %w", err)
+	} else if info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("it announced %s, which is no socket", excerpt(address))
+	}
+	return nil
+}
+
+// open opens what a name refers to, to name it: in the plugin's root without following any
+// link, which it could have made, and in the host's own not the last one.
+func (p socketPlace) open(path string) (*os.File, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC}
+	at, name := unix.AT_FDCWD, path
+	if p.root != "" {
+		root, err := unix.Open(p.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: p.root, Err: err}
+		}
+		defer unix.Close(root) //nolint:errcheck // it only names a directory
+		at, name = root, strings.TrimPrefix(path, "/")
+		how.Resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+	}
+	fd, err := unix.Openat2(at, name, &how)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	socket := os.NewFile(uintptr(fd), path)
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// dial connects to a socket on which a process of a tree listens. What the name refers to
+// is opened once and must be a socket, not a link; nothing is sent to anybody else who
+// listens there.
+func (p socketPlace) dial(ctx context.Context, path string, top int) (net.Conn, error) {
+	socket, err := p.open(path)
+	if err != nil {
+		return nil, err
+	}
 	defer socket.Close()
 	if info, err := socket.Stat(); err != nil {
 		return nil, err
@@ -78,7 +128,7 @@ func dialPeer(ctx context.Context, path string, top int) (net.Conn, error) {
 		return nil, fmt.Errorf("%s is no socket", path)
 	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))
+	conn, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", socket.Fd()))
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func (p *process) readStdout(stdout io.Reader) {
 		_ = p.lineWrite.Close() // the process ended without a word
 		return
 	}
-	socket, problem := checkHandshake(string(first), p.dir)
+	socket, problem := checkHandshake(string(first), p.sockets())
 	if problem == nil && err != nil {
 		problem = fmt.Errorf("it printed %s and no end of line", excerpt(string(first)))
 	}
@@ -164,7 +164,16 @@ func (p *process) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if running == nil {
 		return nil, errors.New("the plugin does not run")
 	}
-	return dialPeer(ctx, socket, running.Top())
+	return p.sockets().dial(ctx, socket, running.Top())
+}
+
+// sockets is where the plugin's are.
+func (p *process) sockets() socketPlace {
+	place := socketPlace{dir: p.dir}
+	if running := p.get(); running != nil {
+		place.root = running.Root()
+	}
+	return place
 }
 
 // Kill ends the whole tree.
@@ -241,7 +250,7 @@ func (p *process) Diagnose(context.Context) string { return "" }
 
 // PluginToHost checks every address that the plugin names.
 func (p *process) PluginToHost(network, address string) (string, string, error) {
-	return network, address, checkAddress(network, address, p.dir)
+	return network, address, p.sockets().check(network, address)
 }
 
 // HostToPlugin leaves the host's addresses as they are: both sides see the same

@@ -34,6 +34,8 @@ type Spec struct {
 	Env []string
 	// Grants are the services that an outside plugin may use.
 	Grants []service.Grant
+	// Policy confines the plugin; nil leaves it all rights of the user.
+	Policy *sandbox.Policy
 	// Settings are JSON; empty when there are none.
 	Settings json.RawMessage
 	// Location and Root are the Location's name and the absolute path of its root.
@@ -54,6 +56,9 @@ func (s Spec) check() error {
 type Host struct {
 	// Launcher runs the reaper.
 	Launcher sandbox.Launcher
+	// Programs keeps the executables of confined plugins; nil stands for one of the
+	// plugin's own.
+	Programs *sandbox.Programs
 	// RunDir is the host's private directory; see [OpenRunDir].
 	RunDir string
 	// FileSystem is the Location's.
@@ -145,6 +150,8 @@ type Status struct {
 	Pid int
 	// Method is how its tree is ended.
 	Method sandbox.Method
+	// Lacks are the bounds of a confined process that could not be set, in words.
+	Lacks []string
 	// Name, Version and SDK are what the plugin says of itself.
 	Name, Version, SDK string
 	// Grants are the services that it got.

@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/sandbox/internal/jail"
+)
+
+// A JailError is that a process could not be confined, or not be run in its confinement.
+type JailError struct{ reason string }
+
+func (e *JailError) Error() string { return "it cannot be confined: " + e.reason }
+
+// namespaces are those that a confined process has of its own.
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// insideID is the number that root has in a jail: one that is nobody's root.
+const insideID = 1000
+
+// privateBytes bounds each private directory of a jail.
+const privateBytes = 256 << 20
+
+// launchJail starts the launcher in namespaces of its own, with a plan.
+func (p *Process) launchJail(launcher Launcher, spec Spec) error {
+	if launcher.Path == "" {
+		return errors.New("a confined process needs a launcher")
+	}
+	plan := planOf(spec)
+	file, err := inMemory(plan)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	uid, gid := os.Geteuid(), os.Getegid()
+	flags := uintptr(namespaces)
+	if !spec.Policy.Network {
+		flags |= unix.CLONE_NEWNET
+	}
+	attr := &os.ProcAttr{
+		Env:   reaperEnvironment(),
+		Files: []*os.File{p.pipes.reaperLifeline, p.pipes.programStdout, p.pipes.programStderr, p.pipes.report, p.pipes.programLifeline, file},
+		Sys: &syscall.SysProcAttr{
+			Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: plan.UID, HostID: uid, Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: plan.GID, HostID: gid, Size: 1}},
+			// Not root inside, it would lose them by being run. To set up, and to give up.
+			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP},
+		},
+	}
+	if !plan.Init {
+		attr.Files[0] = p.pipes.programLifeline
+		attr.Files = append(attr.Files, spec.Program.file)
+	}
+	argv := append(append([]string{launcher.Path}, launcher.Args...), confinedWord)
+	p.top, err = whileBusy(func() (*os.Process, error) { return os.StartProcess(launcher.Path, argv, attr) })
+	if err != nil {
+		return &JailError{reason: fmt.Sprintf("start the launcher in namespaces of its own: %v%s", explain(launcher.Path, err), hint(err))}
+	}
+	return nil
+}
+
+// planOf is what a spec says, for a launcher.
+func planOf(spec Spec) jail.Plan {
+	policy := spec.Policy
+	plan := jail.Plan{
+		Init: policy.Exec || policy.Profile == Command || spec.Program == nil,
+		Args: append([]string{spec.Path}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
+		Read: policy.Read, Write: policy.Write, Protect: policy.Protect,
+		Private: append([]string{"/tmp"}, policy.Private...), PrivateBytes: privateBytes,
+		System: policy.System || policy.Exec || policy.Profile == Command, Network: policy.Network,
+		Exec: policy.Exec, Command: policy.Profile == Command,
+		Memory: orDefault(policy.Limits.Memory, DefaultMemory), Processes: orDefault(policy.Limits.Processes, DefaultProcesses),
+		Files: orDefault(policy.Limits.Files, DefaultFiles), UID: inside(os.Geteuid()), GID: inside(os.Getegid()),
+	}
+	return plan
+}
+
+func orDefault[T int | int64](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
+// inside is what a user or group is called in a jail. To be called root would be to be
+// treated as root by programs.
+func inside(id int) int {
+	if id == 0 {
+		return insideID
+	}
+	return id
+}
+
+// inMemory gives a file that holds the plan.
+func inMemory(plan jail.Plan) (*os.File, error) {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(plan); err != nil {
+		return nil, fmt.Errorf("write the plan: %w", err)
+	}
+	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("write the plan: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "plan")
+	if _, err = file.Write(b.Bytes()); err == nil {
+		_, err = file.Seek(0, 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("write the plan: %w", err)
+	}
+	return file, nil
+}
+
+// watchJail follows a confined tree. The launcher has nothing more to say once it became
+// the program, since the kernel closes where it reports to.
+func (p *Process) watchJail(spec Spec, running chan error) {
+	exited := p.listen(spec, running)
+	if p.Pid() == 0 {
+		p.pid.Store(int64(p.Top()))
+		tell(running, nil) // unless something was told before
+	}
+	awaitExit(p.Top())
+	ended := p.reap() // not before all other processes of the namespace are gone
+	p.proven = true
+	if !exited {
+		p.exit = ended
+		close(p.exited)
+	}
+}
+
+// Root is the directory that a confined process has as its root, as the host names it, or
+// empty for one that is not confined. What is below was made by the process: links in
+// it lead anywhere.
+func (p *Process) Root() string {
+	if p.method != MethodNamespace {
+		return ""
+	}
+	return fmt.Sprintf("/proc/%d/root", p.Top())
+}
+
+// Lacks says in words which bounds of a confined process could not be set.
+func (p *Process) Lacks() []string {
+	var all []string
+	lacks := jail.Lacks(p.lacks.Load()) //nolint:gosec // a few bits
+	if lacks&jail.NoProcessBound != 0 {
+		all = append(all, "the number of processes is bounded for ordinary users only")
+	}
+	if lacks&jail.NoProc != 0 {
+		all = append(all, "it has no /proc")
+	}
+	return all
+}
+
+// hint says what would let a user have namespaces.
+func hint(err error) string {
+	if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EINVAL) {
+		return ""
+	}
+	for _, setting := range []struct{ path, bad, say string }{
+		{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces is 0, raise it"},
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone is 0, set it to 1"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns is 1: set it to 0, or give this program an AppArmor profile that allows userns"},
+	} {
+		if content, err := os.ReadFile(setting.path); err == nil && string(bytes.TrimSpace(content)) == setting.bad {
+			return "; " + setting.say
+		}
+	}
+	return "; in a container, allow it user namespaces"
+}
+
+// pointer is for the one system call that package unix has not.
+func pointer[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }

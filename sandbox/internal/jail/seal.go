@@ -1,0 +1,81 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// landlockFloor is the oldest version of Landlock that is taken, of Linux 6.2: an older
+// one lets a file be cut that may not be written.
+const landlockFloor = 3
+
+// Rights of files, from linux/landlock.h.
+const (
+	rightsFile  = ll.AccessFSExecute | ll.AccessFSReadFile
+	rightsRead  = rightsFile | ll.AccessFSReadDir
+	rightsWrite = rightsRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
+		ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer
+	rightsDevice = ll.AccessFSReadFile | ll.AccessFSWriteFile
+)
+
+// Restrict has Landlock hold the calling thread, and what it runs, to what the plan says:
+// a second wall behind the root, of another make. It is called inside the root that [Build]
+// made, after [Drop].
+func Restrict(plan Plan) error {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil || abi < landlockFloor {
+		return fmt.Errorf("this kernel has version %d of Landlock, and %d is needed, which Linux 6.2 has: %w", abi, landlockFloor, errors.Join(err, unix.ENOSYS))
+	}
+	config := configOf(abi)
+	if plan.Network {
+		config.HandledAccessNet = 0
+	}
+	fd, flags, err := config.NewRulesetFD(rules(plan)...)
+	if err != nil {
+		return fmt.Errorf("make the rules of Landlock: %w", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // it is enforced by then
+	if err := ll.LandlockRestrictSelf(fd, flags); err != nil {
+		return fmt.Errorf("enforce the rules of Landlock: %w", err)
+	}
+	return nil
+}
+
+// configOf is the most that a version can refuse. The best-effort mode of the library is
+// not used, for it can come to nothing.
+func configOf(abi int) landlock.Config {
+	all := []landlock.Config{landlock.V3, landlock.V4, landlock.V5, landlock.V6}
+	return all[min(abi-landlockFloor, len(all)-1)]
+}
+
+func rules(plan Plan) []landlock.Rule {
+	var all []landlock.Rule
+	allow := func(rights landlock.AccessFSSet, paths ...string) {
+		for _, path := range paths {
+			info, err := os.Stat(path)
+			if err != nil {
+				continue // it is not in the jail
+			}
+			if !info.IsDir() {
+				all = append(all, landlock.PathAccess(rights&(rightsFile|ll.AccessFSWriteFile|ll.AccessFSTruncate), path))
+				continue
+			}
+			all = append(all, landlock.PathAccess(rights, path))
+		}
+	}
+	allow(rightsRead, plan.Read...)
+	allow(rightsRead, plan.Protect...)
+	allow(rightsWrite, plan.Write...)
+	allow(rightsWrite, plan.Private...)
+	allow(rightsDevice, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+	if plan.System {
+		allow(rightsRead, systemTrees(plan.Network)...)
+		allow(rightsRead, "/proc", "/etc", "/dev")
+	}
+	return all
+}

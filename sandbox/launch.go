@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/sandbox/internal/jail"
+	"github.com/toolhost/toolhost/sandbox/internal/syscalls"
+)
+
+// The launcher's further descriptors, beside the reaper's.
+const (
+	planFile    = programStdinFile + 1 // what to do, as a file in memory
+	programFile = programStdinFile + 2 // the program, if it is not run by its path
+)
+
+// confinedWord is the launcher's only argument where a plan says the rest. No path is
+// like it.
+const confinedWord = "confined"
+
+// launch is the launcher, in namespaces of its own. It becomes the program, or starts it
+// and ends with it. It returns the exit status.
+func launch() int {
+	runtime.LockOSThread() // its rights are the program's
+	l := &launcherProcess{report: os.NewFile(reportFile, "report")}
+	if err := keepPrivate(); err != nil {
+		return l.fail(err)
+	}
+	if err := gob.NewDecoder(os.NewFile(planFile, "plan")).Decode(&l.plan); err != nil {
+		return l.fail(fmt.Errorf("read the plan: %w", err))
+	}
+	if os.Getpid() != 1 {
+		return l.fail(errors.New("the launcher is started by the host, in namespaces of its own"))
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return l.fail(err)
+	}
+	lacks, err := jail.Build(l.plan)
+	if err != nil {
+		return l.fail(err)
+	}
+	l.say(reportLacks, int(lacks))
+	if l.plan.Init {
+		return l.start()
+	}
+	return l.fail(l.become())
+}
+
+// A launcherProcess is the state of [launch].
+type launcherProcess struct {
+	report *os.File
+	plan   jail.Plan
+}
+
+func (l *launcherProcess) say(word string, number int) {
+	fmt.Fprintf(l.report, "%s %d\n", word, number)
+}
+
+// fail says in words why there is no program.
+func (l *launcherProcess) fail(err error) int {
+	fmt.Fprintf(l.report, "%s %s\n", reportJail, strings.ReplaceAll(err.Error(), "\n", "; "))
+	return 126
+}
+
+// become runs the program in place of the launcher. It returns only with an error.
+func (l *launcherProcess) become() error {
+	program, err := l.putAside()
+	if err != nil {
+		return err
+	}
+	filter, err := l.filter(program)
+	if err != nil {
+		return err
+	}
+	name, err := unix.BytePtrFromString("")
+	if err != nil {
+		return err
+	}
+	args, err := syscall.SlicePtrFromStrings(l.plan.Args)
+	if err != nil {
+		return err
+	}
+	env, err := syscall.SlicePtrFromStrings(l.plan.Env)
+	if err != nil {
+		return err
+	}
+	if err := l.seal(filter, unix.SIGKILL, 0); err != nil {
+		return err
+	}
+	_, _, errno := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(program), pointer(name), pointer(&args[0]), pointer(&env[0]), unix.AT_EMPTY_PATH, 0)
+	return fmt.Errorf("run %s: %w", l.plan.Args[0], errno)
+}
+
+// putAside gives the program a descriptor that is beyond any that it can open itself.
+func (l *launcherProcess) putAside() (int, error) {
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		return -1, err
+	}
+	l.plan.Files = max(1, min(l.plan.Files, int(most.Max)-1)) //nolint:gosec // the system bounds it
+	most.Cur = most.Max
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		return -1, err
+	}
+	fd, err := unix.FcntlInt(programFile, unix.F_DUPFD_CLOEXEC, l.plan.Files)
+	if err != nil {
+		return -1, fmt.Errorf("put the program aside: %w", err)
+	}
+	return fd, unix.Close(programFile)
+}
+
+func (l *launcherProcess) filter(program int) ([]unix.SockFilter, error) {
+	options := syscalls.Options{Exec: l.plan.Exec, Network: l.plan.Network, ExecFD: program}
+	if l.plan.Command {
+		return syscalls.Command(options)
+	}
+	return syscalls.Plugin(options)
+}
+
+// seal gives up what the calling thread and its children are not to have: rights, files,
+// system calls.
+func (l *launcherProcess) seal(filter []unix.SockFilter, death unix.Signal, lifeline int) error {
+	if err := jail.Drop(); err != nil {
+		return err
+	}
+	// Giving up rights has the kernel forget this.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(death), 0, 0, 0); err != nil {
+		return err
+	}
+	if over(lifeline) {
+		return errors.New("the host is gone")
+	}
+	if err := jail.Restrict(l.plan); err != nil {
+		return err
+	}
+	if err := jail.Limit(l.plan); err != nil {
+		return err
+	}
+	return syscalls.Apply(filter)
+}
+
+// over says whether the other side of a pipe is closed.
+func over(lifeline int) bool {
+	polled := []unix.PollFd{{Fd: int32(lifeline)}} //nolint:gosec // it is a small number
+	n, err := unix.Poll(polled, 0)
+	return err == nil && n > 0 && polled[0].Revents&unix.POLLHUP != 0
+}
+
+// start starts the program from a thread of its own, whose rights it gives up, and stays as
+// the first process: with it the kernel ends all others.
+func (l *launcherProcess) start() int {
+	filter, err := l.filter(programFile)
+	if err != nil {
+		return l.fail(err)
+	}
+	type started struct {
+		pid int
+		err error
+	}
+	running := make(chan started)
+	go func() { // the program ends when this thread does: it stays until the process ends
+		runtime.LockOSThread()
+		if err := l.seal(filter, 0, lifelineFile); err != nil {
+			running <- started{err: err}
+		} else {
+			pid, err := l.forkExec()
+			running <- started{pid, err}
+		}
+		select {}
+	}()
+	s := <-running
+	if s.err != nil {
+		return l.fail(s.err)
+	}
+	l.say(reportStarted, s.pid)
+	_ = syscall.Close(programStdinFile)
+	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		_ = unix.Dup3(int(null.Fd()), stdoutFile, 0)
+		_ = unix.Dup3(int(null.Fd()), stderrFile, 0)
+	}
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		if pid == s.pid || errors.Is(err, syscall.ECHILD) {
+			l.say(reportExited, int(status))
+			return 0
+		}
+	}
+}
+
+// forkExec runs the program by its path, which the jail has.
+func (l *launcherProcess) forkExec() (int, error) {
+	pid, err := syscall.ForkExec(l.plan.Args[0], l.plan.Args, &syscall.ProcAttr{
+		Env:   l.plan.Env,
+		Files: []uintptr{programStdinFile, stdoutFile, stderrFile},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("run %s: %w", l.plan.Args[0], explain(l.plan.Args[0], err))
+	}
+	return pid, nil
+}
