@@ -1,9 +1,11 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/toolhost/toolhost/config/internal/form"
 )
@@ -73,8 +75,15 @@ type SandboxLimits struct {
 	CPU float64 `json:"cpu"`
 }
 
-// String says it in words, for a person; it is empty where nothing was said. Paths are
-// as they are, control characters included.
+// MarshalJSON has every key, and a list where there are no paths.
+func (s Sandbox) MarshalJSON() ([]byte, error) {
+	type plain Sandbox
+	s.Read, s.Write = append([]string{}, s.Read...), append([]string{}, s.Write...)
+	return json.Marshal(plain(s))
+}
+
+// String says it in words, for a person; it is empty where nothing was said. A path that
+// could be taken for something else is in quotes, and none is cut.
 func (s Sandbox) String() string {
 	if s.Mode == Off {
 		words := "not confined, with all the rights of its user: mode off"
@@ -90,8 +99,8 @@ func (s Sandbox) String() string {
 		}
 	}
 	add(s.Mode == Strict, "strict")
-	add(len(s.Read) > 0, "reads %s", strings.Join(s.Read, ", "))
-	add(len(s.Write) > 0, "reads and writes %s", strings.Join(s.Write, ", "))
+	add(len(s.Read) > 0, "reads %s", pathsInWords(s.Read))
+	add(len(s.Write) > 0, "reads and writes %s", pathsInWords(s.Write))
 	add(s.Network, "uses the network")
 	add(s.Exec, "runs programs")
 	add(s.Limits.Memory != 0, "at most %s of memory", bytesInWords(s.Limits.Memory))
@@ -99,6 +108,18 @@ func (s Sandbox) String() string {
 	add(s.Limits.Files != 0, "at most %d open files", s.Limits.Files)
 	add(s.Limits.CPU != 0, "at most %v processors", s.Limits.CPU)
 	return strings.Join(words, "; ")
+}
+
+func pathsInWords(paths []string) string {
+	words := make([]string, len(paths))
+	for i, path := range paths {
+		if words[i] = path; strings.ContainsFunc(path, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+@=~", r)
+		}) {
+			words[i] = strconv.Quote(path)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // bytesInWords is a size in the largest unit of which it is a whole number.

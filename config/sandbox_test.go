@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -141,12 +142,26 @@ func TestSandboxInWords(t *testing.T) {
 		"reads /a, /b; reads and writes /c; uses the network; runs programs": {
 			Read: []string{"/a", "/b"}, Write: []string{"/c"}, Network: true, Exec: true,
 		},
+		`reads "/a; runs programs", "/a, /b", "/a\nb\u202e", /é/~`:                                      {Read: []string{"/a; runs programs", "/a, /b", "/a\nb\u202e", "/é/~"}},
 		"at most 512MiB of memory; at most 64 processes; at most 65 open files; at most 1.5 processors": {Limits: SandboxLimits{512 << 20, 64, 65, 1.5}},
 		"at most 1TiB of memory":      {Limits: SandboxLimits{Memory: 1 << 40}},
 		"at most 20000001B of memory": {Limits: SandboxLimits{Memory: 20000001}},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+func TestSandboxJSON(t *testing.T) {
+	for want, s := range map[string]Sandbox{
+		`{"mode":"","read":[],"write":[],"network":false,"exec":false,"limits":{"memory":0,"processes":0,"files":0,"cpu":0}}`: {},
+		`{"mode":"off","read":["/a"],"write":["/b"],"network":true,"exec":true,"limits":{"memory":1,"processes":2,"files":3,"cpu":1.5}}`: {
+			Mode: Off, Read: []string{"/a"}, Write: []string{"/b"}, Network: true, Exec: true, Limits: SandboxLimits{1, 2, 3, 1.5}, ModeSource: Position{Line: 1},
+		},
+	} {
+		if got, err := json.Marshal(s); err != nil || string(got) != want {
+			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}
 	}
 }
