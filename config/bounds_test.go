@@ -33,10 +33,11 @@ func TestLaw40UntrustedFileIsBounded(t *testing.T) {
 			"locations: {a: {root: ., plugins: {p: {command: [./p]}}}, b: {root: b, plugins: {%s}}}", "p%d: {command: [./p]}, ", 255,
 			"1:1: file has 257 plugins; it may have 256",
 		},
-		"locations":       {"locations: {%s}", "l%d: {root: r}, ", 64, "1:12: locations has 65 entries; it may have 64"},
-		"limits of tools": {"output: {tools: {%s}}", "filesystem/t%d: {max_lines: 1}, ", 256, "1:17: output.tools has 257 entries; it may have 256"},
-		"arguments":       {"plugins: {p: {command: [./p, %s]}}", "a%d, ", 255, "1:24: plugins.p.command has 257 entries; it may have 256"},
-		"variables":       {"plugins: {p: {command: [./p], env: [%s]}}", "V%d, ", 256, "1:36: plugins.p.env has 257 entries; it may have 256"},
+		"locations":          {"locations: {%s}", "l%d: {root: r}, ", 64, "1:12: locations has 65 entries; it may have 64"},
+		"limits of tools":    {"output: {tools: {%s}}", "filesystem/t%d: {max_lines: 1}, ", 256, "1:17: output.tools has 257 entries; it may have 256"},
+		"arguments":          {"plugins: {p: {command: [./p, %s]}}", "a%d, ", 255, "1:24: plugins.p.command has 257 entries; it may have 256"},
+		"variables":          {"plugins: {p: {command: [./p], env: [%s]}}", "V%d, ", 256, "1:36: plugins.p.env has 257 entries; it may have 256"},
+		"paths of a sandbox": {"plugins: {p: {command: [./p], sandbox: {fs: {write: [%s]}}}}", "/p%d, ", 64, "1:53: plugins.p.sandbox.fs.write has 65 entries; it may have 64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -28,6 +28,11 @@
 // or builtin, stands by itself, and nothing of the entries below it remains: what
 // was granted to one program is never handed on to another.
 //
+// So it is with sandbox: mode, net, exec, the two lists of paths and each limit are keys
+// of their own. Like the command and the grants it counts from every file that is in
+// effect, in the user's own words or trusted by them; what a file that is not trusted says
+// of it, mode off above all, is as if it were not there (law 40).
+//
 // Permissions do not add up. Each file's rules are a list of their own, the
 // top of the file before the Location's entry, and the strictest file wins (law
 // 31), so that no layer can drop what another denies.
@@ -49,7 +54,7 @@
 //
 // A file has at most 1 MiB, and its lists are bounded too: 64 Locations, 256
 // plugins, 1,024 rules at its top and in each Location, 16 names of instructions,
-// and 256 of what else is listed. A project's file is read before anybody trusts
+// 64 paths in each list of a sandbox, and 256 of what else is listed. A project's file is read before anybody trusts
 // it, so no file takes more than a second or two.
 package config
 
@@ -128,6 +133,8 @@ type Plugin struct {
 	Env []string
 	// Override names the tools that it may take over from another plugin (law 3).
 	Override []string
+	// Sandbox is what it may do beside what it was granted (law 46).
+	Sandbox Sandbox
 	// Source is where the entry stands; of several layers, the last.
 	Source Position
 }

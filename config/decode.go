@@ -48,6 +48,7 @@ func (d *decoder) plugin(name string, e entry) Plugin {
 		p.Builtin = d.builtin(name, e)
 	}
 	p.Files = d.files(e)
+	p.Sandbox = d.sandbox(e)
 	if grants, ok := e.leaf(keyGrants); ok {
 		if p.Builtin != "" {
 			d.mistakes.add(grants.source.at(grants.At), "grants of plugin %s: a built-in gets the services that it declares", form.Quote(name))

@@ -32,6 +32,18 @@ const (
 	keySettings = "settings"
 	keyEnv      = "env"
 	keyOverride = "override"
+	keySandbox  = "sandbox"
+
+	keyMode      = "mode"
+	keyFS        = "fs"
+	keyRead      = "read"
+	keyWrite     = "write"
+	keyNet       = "net"
+	keyExec      = "exec"
+	keyLimits    = "limits"
+	keyMemory    = "memory"
+	keyProcesses = "processes"
+	keyCPU       = "cpu"
 
 	keyAction   = "action"
 	keyResource = "resource"
@@ -144,6 +156,7 @@ func pluginsForm() form.Form {
 				Kind: form.List, Most: maxItems, About: "The names of tools that the plugin may take over from another plugin.",
 				Each: &form.Form{Kind: form.Text, Pattern: `^[A-Za-z0-9_-]{1,64}$`, Verify: checkToolName},
 			}},
+			{Name: keySandbox, Form: sandboxForm()},
 		}},
 	}
 }

@@ -99,6 +99,16 @@ type entry struct {
 // or nothing.
 func (e entry) leaf(key string) (leaf, bool) { return e.layers.leaf(e.fields[key]) }
 
+// inner is the value of a key of mappings in the entry, by the path to it; ok is as of leaf.
+func (e entry) inner(path ...string) (leaf, bool) {
+	var merged any = e.fields
+	for _, key := range path {
+		mapping, _ := merged.(map[string]any) // what is null has nothing in it
+		merged = mapping[key]
+	}
+	return e.layers.leaf(merged)
+}
+
 func (l *layers) leaf(merged any) (leaf, bool) {
 	i, ok := merged.(int)
 	if !ok || l.leaves[i].Kind == document.Null {

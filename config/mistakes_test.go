@@ -16,7 +16,7 @@ import (
 // TestMistakes: every mistake has its line. The first of each case is a project's
 // file, which is named like -c would, so that it need not be trusted.
 func TestMistakes(t *testing.T) {
-	const pluginKeys = "builtin, command, sha256, files, grants, settings, env, override"
+	const pluginKeys = "builtin, command, sha256, files, grants, settings, env, override, sandbox"
 	for _, c := range []struct {
 		name, text, want string
 	}{
@@ -27,11 +27,13 @@ func TestMistakes(t *testing.T) {
 
 		{"misspelled key", "perrmissions: []\n", `toolhost.yaml:1:1: unknown key "perrmissions" (did you mean "permissions"?)`},
 		{"key in another case", "Plugins: {}\n", `toolhost.yaml:1:1: unknown key "Plugins" (did you mean "plugins"?)`},
-		{"unknown key", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; the keys here are plugins, permissions, output, instructions, audit, locations`},
+		{"unknown key", "servers: {}\n", `toolhost.yaml:1:1: unknown key "servers"; the keys here are plugins, permissions, output, instructions, audit, locations`},
 		{"unknown key of a plugin", "plugins: {filesystem: {enviromment: {}}}\n", `toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are ` + pluginKeys},
 		{"misspelled key of a plugin", "plugins: {a b: {comand: [./x]}}\n", `toolhost.yaml:1:17: unknown key "comand" in plugins."a b" (did you mean "command"?)`},
 		{"misplaced key", "plugins: {filesystem: {permissions: []}}\n", `toolhost.yaml:1:24: unknown key "permissions" in plugins.filesystem; it belongs at the top of the file`},
 		{"misplaced key of a plugin", "command: [./x]\n", `toolhost.yaml:1:1: unknown key "command"; it belongs in plugins.NAME`},
+		{"misplaced sandbox", "sandbox: {}\n", `toolhost.yaml:1:1: unknown key "sandbox"; it belongs in plugins.NAME`},
+		{"misplaced key of a sandbox", "plugins: {w: {net: host}}\n", `toolhost.yaml:1:15: unknown key "net" in plugins.w; it belongs in plugins.NAME.sandbox`},
 		{"misplaced root", "root: .\n", `toolhost.yaml:1:1: unknown key "root"; it belongs in locations.NAME`},
 		{"misplaced key of a rule", "plugins: {filesystem: {effect: deny}}\n", `toolhost.yaml:1:24: unknown key "effect" in plugins.filesystem; it belongs in permissions[…]`},
 		{"merge key", "plugins: {<<: {}}\n", "toolhost.yaml:1:11: merge keys are not part of a config file"},
@@ -67,6 +69,23 @@ func TestMistakes(t *testing.T) {
 		{"the host's variable", "plugins: {filesystem: {env: [TOOLHOST_CONFIG]}}\n", "toolhost.yaml:1:30: plugins.filesystem.env[0] is not valid: TOOLHOST_CONFIG is the host's own and is never passed through"},
 		{"a variable of the handshake", "plugins: {filesystem: {env: [PLUGIN_CLIENT_CERT]}}\n", "toolhost.yaml:1:30: plugins.filesystem.env[0] is not valid: PLUGIN_CLIENT_CERT is the host's own and is never passed through"},
 		{"a tool that is shown otherwise", "plugins: {filesystem: {override: [a.b]}}\n", `toolhost.yaml:1:35: plugins.filesystem.override[0] "a.b" is not valid: a tool is taken over by the name that is shown to models, here a_b`},
+
+		{"sandbox is a text", "plugins: {w: {sandbox: off}}\n", "toolhost.yaml:1:24: plugins.w.sandbox must be a mapping, not a text"},
+		{"unknown mode", "plugins: {w: {sandbox: {mode: stict}}}\n", `toolhost.yaml:1:31: plugins.w.sandbox.mode "stict" is unknown; it is one of strict, off (did you mean "strict"?)`},
+		{"a mode that is a boolean", "plugins: {w: {sandbox: {mode: false}}}\n", "toolhost.yaml:1:31: plugins.w.sandbox.mode must be a text, not true or false: put it in quotes"},
+		{"unknown net", "plugins: {w: {sandbox: {net: all}}}\n", `toolhost.yaml:1:30: plugins.w.sandbox.net "all" is unknown; it is one of none, host`},
+		{"exec is a text", "plugins: {w: {sandbox: {exec: yes}}}\n", "toolhost.yaml:1:31: plugins.w.sandbox.exec must be true or false, not a text"},
+		{"exec is in quotes", `plugins: {w: {sandbox: {exec: "true"}}}`, "toolhost.yaml:1:31: plugins.w.sandbox.exec must be true or false, not a text: write it without quotes"},
+		{"a path is no list", "plugins: {w: {sandbox: {fs: {read: /srv}}}}\n", "toolhost.yaml:1:36: plugins.w.sandbox.fs.read must be a list, not a text"},
+		{"paths without fs", "plugins: {w: {sandbox: {read: [/srv]}}}\n", `toolhost.yaml:1:25: unknown key "read" in plugins.w.sandbox; it belongs in plugins.NAME.sandbox.fs`},
+		{"an empty path", `plugins: {w: {sandbox: {fs: {write: [""]}}}}`, `toolhost.yaml:1:38: plugins.w.sandbox.fs.write[0] "" is not valid: a path is not empty; this directory is "."`},
+		{"somebody's home in a sandbox", "plugins: {w: {sandbox: {fs: {write: [~ada/x]}}}}\n", `toolhost.yaml:1:38: plugins.w.sandbox.fs.write[0] "~ada/x" is not valid: only "~/" stands for a home directory; write the path`},
+		{"too little memory", "plugins: {w: {sandbox: {limits: {memory: 512KiB}}}}\n", `toolhost.yaml:1:42: plugins.w.sandbox.limits.memory "512KiB" is not valid: it must be a whole number between 16777216 and 1099511627776`},
+		{"memory without a unit that is known", "plugins: {w: {sandbox: {limits: {memory: 512M}}}}\n", `toolhost.yaml:1:42: plugins.w.sandbox.limits.memory "512M" is not valid: a size is a number of bytes, or a text such as 500MB or 2GiB`},
+		{"too few processes", "plugins: {w: {sandbox: {limits: {processes: 0}}}}\n", `toolhost.yaml:1:45: plugins.w.sandbox.limits.processes "0" is not valid: it must be a whole number between 16 and 32768`},
+		{"half an open file", "plugins: {w: {sandbox: {limits: {files: 64.5}}}}\n", `toolhost.yaml:1:41: plugins.w.sandbox.limits.files "64.5" is not valid: it must be a whole number between 64 and 1048576`},
+		{"no processor", "plugins: {w: {sandbox: {limits: {cpu: 0}}}}\n", `toolhost.yaml:1:39: plugins.w.sandbox.limits.cpu "0" is not valid: it must be a number between 0.1 and 1024`},
+		{"processors in quotes", `plugins: {w: {sandbox: {limits: {cpu: "1.5"}}}}`, "toolhost.yaml:1:39: plugins.w.sandbox.limits.cpu must be a number, not a text: write it without quotes"},
 
 		{"a rule is empty", "permissions:\n  - null\n", "toolhost.yaml:2:5: permissions[0] is empty"},
 		{"a rule without an effect", "permissions: [{action: read, resource: x}]\n", "toolhost.yaml:1:15: permissions[0] has no effect"},
@@ -176,7 +195,7 @@ func TestCaseG02UnknownKeysInEveryLayer(t *testing.T) {
 	user := w.home + "/.config/toolhost/config.yaml"
 	want := user + `:1:1: unknown key "perrmissions" (did you mean "permissions"?)
 ` + user + `:2:1: unknown key "locations"; the keys here are plugins, permissions, output, instructions, audit
-toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are builtin, command, sha256, files, grants, settings, env, override
+toolhost.yaml:1:24: unknown key "enviromment" in plugins.filesystem; the keys here are builtin, command, sha256, files, grants, settings, env, override, sandbox
 toolhost.yaml:1:41: unknown key "evn" in plugins.filesystem (did you mean "env"?)`
 	if _, err := w.load(); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -69,6 +69,8 @@ func TestSchemaValidatesTheExamples(t *testing.T) {
 		exampleFile,
 		"plugins: null\npermissions: []\n",
 		"output: {max_lines: 2000, max_bytes: 51200, retention: 168h, quota: 500MB, tools: {weather/forecast: {max_lines: 10}}}\ninstructions: [AGENTS.md]\n",
+		"plugins: {a: {command: [./a], sandbox: {mode: off, fs: {read: [/srv, ~/x, ..], write: []}, net: host, exec: true, limits: {memory: 1e9, processes: 64, files: 64, cpu: 0.1}}}}\n",
+		"plugins: {a: {command: [./a], sandbox: {fs: null, exec: null, limits: {memory: 512MiB, cpu: 1024, files: null}}}, b: {sandbox: null}}\n",
 		"output: {quota: 500000000, tools: null, max_lines: null}\ninstructions: []\n",
 		"locations: {a: {root: ~/x, plugins: {filesystem: null}, permissions: [{action: read, resource: x, effect: deny}]}}\n",
 	} {
@@ -115,7 +117,8 @@ func TestSchemaHasTheKeysOfTheLoader(t *testing.T) {
 	}
 	walk(schema, "", func(inner string) string { return inner })
 
-	plugin := []string{"builtin", "command", "sha256", "files", "grants", "settings", "env", "override"}
+	plugin := []string{"builtin", "command", "sha256", "files", "grants", "settings", "env", "override", "sandbox", "sandbox.mode", "sandbox.fs", "sandbox.fs.read", "sandbox.fs.write",
+		"sandbox.net", "sandbox.exec", "sandbox.limits", "sandbox.limits.memory", "sandbox.limits.processes", "sandbox.limits.files", "sandbox.limits.cpu"}
 	rule := []string{"action", "resource", "effect", "reason", "agent"}
 	want := []string{"audit", "audit.redact", "locations", "locations.*.root"}
 	for _, at := range []string{"", "locations.*."} {
@@ -147,9 +150,10 @@ func sub(schema map[string]any, key string) map[string]any {
 func TestSchemaAllowsWhatTheLoaderAllows(t *testing.T) {
 	schema := compileSchema(t)
 	scalar := rapid.SampledFrom([]string{"null", "~/x", "./x", `""`, "3", "true", "x", "~", "a b", `"*"`, "read", "deny", "permission", "A_B", digestA, "a/b", "[]", "{}", "é",
-		"2000", "-1", "1.5", "1e4", "2000.0", "1e999", "1048577", "168h", "1m30s", ".5h", "1d", "500MB", "64 MiB", "2 XB", "filesystem/read"})
+		"2000", "-1", "1.5", "1e4", "2000.0", "1e999", "1048577", "168h", "1m30s", ".5h", "1d", "500MB", "64 MiB", "2 XB", "filesystem/read", "off", "strict", "host", "false", "0.1", "0.0999999999999999999", "64", "1024.5", "17179869184"})
 	keys := rapid.SampledFrom([]string{"plugins", "permissions", "locations", "root", "builtin", "command", "sha256", "files", "grants", "settings",
-		"env", "override", "action", "resource", "effect", "reason", "agent", "output", "instructions", "max_lines", "max_bytes", "retention", "quota", "tools", "a", "C D", "x.y", "a/b", "plugin"})
+		"env", "override", "action", "resource", "effect", "reason", "agent", "output", "instructions", "max_lines", "max_bytes", "retention", "quota", "tools", "sandbox", "mode",
+		"fs", "read", "write", "net", "exec", "limits", "memory", "processes", "cpu", "a", "C D", "x.y", "a/b", "plugin"})
 	var value func(depth int) *rapid.Generator[string]
 	value = func(depth int) *rapid.Generator[string] {
 		if depth == 0 {
@@ -174,6 +178,9 @@ func TestSchemaAllowsWhatTheLoaderAllows(t *testing.T) {
 		`{plugins: {a: VALUE}}`, `{plugins: {a: {settings: VALUE}}}`, `{permissions: [{action: read, resource: VALUE, effect: deny}]}`,
 		`{permissions: [{action: a, resource: b, effect: VALUE}]}`, `{locations: {a: {root: VALUE}}}`, `{locations: {a: {root: x, plugins: VALUE}}}`,
 		`{plugins: {a: {command: VALUE}}}`, `{plugins: {a: {env: VALUE, grants: VALUE, override: VALUE}}}`, `{plugins: {a: {files: VALUE}}}`, `VALUE`,
+		`{plugins: {a: {sandbox: VALUE}}}`, `{plugins: {a: {sandbox: {mode: VALUE}}}}`, `{plugins: {a: {sandbox: {net: VALUE}}}}`, `{plugins: {a: {sandbox: {exec: VALUE}}}}`,
+		`{plugins: {a: {sandbox: {fs: {read: VALUE}}}}}`, `{plugins: {a: {sandbox: {limits: VALUE}}}}`, `{plugins: {a: {sandbox: {limits: {cpu: VALUE}}}}}`,
+		`{plugins: {a: {sandbox: {limits: {memory: VALUE}}}}}`, `{plugins: {a: {sandbox: {limits: {files: VALUE}}}}}`,
 		`{output: VALUE}`, `{output: {max_lines: VALUE, max_bytes: VALUE}}`, `{output: {retention: VALUE}}`, `{output: {quota: VALUE}}`,
 		`{output: {tools: VALUE}}`, `{output: {tools: {a/b: VALUE}}}`, `{instructions: VALUE}`, `{locations: {a: {root: x, instructions: VALUE, output: VALUE}}}`,
 		`{permissions: [{action: read, effect: deny}]}`, `{permissions: [{action: read, resource: x}]}`, `{locations: {a: {plugins: VALUE}}}`,

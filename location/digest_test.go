@@ -32,19 +32,28 @@ func TestLaw07DigestOfAPlugin(t *testing.T) {
 		t.Errorf("of the same: got %q and %q", first, digest(spec(), config.Plugin{}))
 	}
 	for name, change := range map[string]func(*client.Spec, *config.Plugin){
-		"arguments": func(s *client.Spec, _ *config.Plugin) { s.Command = []string{program, "b"} },
-		"variables": func(s *client.Spec, _ *config.Plugin) { s.Env = []string{"A=2"} },
-		"grants":    func(s *client.Spec, _ *config.Plugin) { s.Grants = nil },
-		"settings":  func(s *client.Spec, _ *config.Plugin) { s.Settings = []byte(`{"a":2}`) },
-		"root":      func(s *client.Spec, _ *config.Plugin) { s.Root = "/s" },
-		"pin":       func(s *client.Spec, _ *config.Plugin) { s.SHA256 = "00" },
-		"files":     func(_ *client.Spec, p *config.Plugin) { p.Files = []config.PinnedFile{{Path: "/x", SHA256: "00"}} },
+		"arguments":   func(s *client.Spec, _ *config.Plugin) { s.Command = []string{program, "b"} },
+		"variables":   func(s *client.Spec, _ *config.Plugin) { s.Env = []string{"A=2"} },
+		"grants":      func(s *client.Spec, _ *config.Plugin) { s.Grants = nil },
+		"settings":    func(s *client.Spec, _ *config.Plugin) { s.Settings = []byte(`{"a":2}`) },
+		"root":        func(s *client.Spec, _ *config.Plugin) { s.Root = "/s" },
+		"pin":         func(s *client.Spec, _ *config.Plugin) { s.SHA256 = "00" },
+		"files":       func(_ *client.Spec, p *config.Plugin) { p.Files = []config.PinnedFile{{Path: "/x", SHA256: "00"}} },
+		"confinement": func(_ *client.Spec, p *config.Plugin) { p.Sandbox.Mode = config.Off },
+		"paths":       func(_ *client.Spec, p *config.Plugin) { p.Sandbox.Read = []string{"/x"} },
+		"writing":     func(_ *client.Spec, p *config.Plugin) { p.Sandbox.Write = []string{"/x"} },
+		"networks":    func(_ *client.Spec, p *config.Plugin) { p.Sandbox.Network = true },
+		"programs":    func(_ *client.Spec, p *config.Plugin) { p.Sandbox.Exec = true },
 	} {
 		s, p := spec(), config.Plugin{}
 		change(&s, &p)
 		if digest(s, p) == first {
 			t.Errorf("other %s have the same digest", name)
 		}
+	}
+	limited := config.Plugin{Sandbox: config.Sandbox{Mode: config.Strict, Limits: config.SandboxLimits{Files: 64}, ModeSource: config.Position{Line: 1}}}
+	if digest(spec(), limited) != first {
+		t.Error("limits make it another plugin")
 	}
 	time.Sleep(10 * time.Millisecond) // the filesystem's clock is coarse
 	write("two")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -127,6 +128,27 @@ func TestLaw03NamesBetweenPlugins(t *testing.T) {
 		}
 		if s.State != client.Ready || strings.Join(s.Tools, " ") != want.tools || strings.Join(refused, " ") != want.refused {
 			t.Errorf("%s: got %+v, want the tools %q, refused %q", name, s, want.tools, want.refused)
+		}
+	}
+}
+
+// What the tools of a plugin may do is what they declare and what its sandbox lets it do
+// unseen (law 24), and its status has the sandbox. Seen to fail with the tools registered
+// as they are.
+func TestLaw24SandboxIsPartOfTheEffects(t *testing.T) {
+	online := outside(t, "online", "get")
+	online.Sandbox = config.Sandbox{Network: true, Write: []string{t.TempDir()}}
+	l := open(t, outside(t, "offline", "compute"), online)
+	if got := status(t, l, "online").Sandbox; !reflect.DeepEqual(got, online.Sandbox) {
+		t.Errorf("status: got %s", got)
+	}
+	effects := map[string]string{}
+	for _, d := range l.Capture().Definitions() {
+		effects[d.ID] = d.Effects.String()
+	}
+	for id, want := range map[string]string{"offline/compute": "none", "online/get": "read,write,network"} {
+		if effects[id] != want {
+			t.Errorf("%s: got %q, want %q", id, effects[id], want)
 		}
 	}
 }

@@ -49,6 +49,8 @@ type PluginStatus struct {
 	TreeKill string `json:"tree_kill,omitempty"`
 	// Grants are the services that it may use.
 	Grants []string `json:"grants,omitempty"`
+	// Sandbox is what its entry in the configuration says of its confinement.
+	Sandbox config.Sandbox `json:"sandbox,omitzero"`
 	// Tools are the names under which its tools can be called.
 	Tools []string `json:"tools,omitempty"`
 	// Refused are its tools that cannot be called, each with the reason.
@@ -92,7 +94,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 			Root: l.files.Path(), Digest: owner.Digest,
 		}),
 		Register: func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
-			return l.register(owner, tools)
+			return l.register(owner, withUnseen(tools, effectsOf(p.config.Sandbox, owner.Builtin)))
 		},
 		Contradicted: l.contradicted,
 		Log:          l.log,
@@ -142,7 +144,8 @@ func (l *Location) spec(p config.Plugin) (client.Spec, error) {
 // digest stands for what makes the plugin behave as it does: what is run, with
 // what, and what it is granted (law 7). An executable that is not pinned is known
 // by its place in the filesystem and the times that every change of it changes; one
-// that cannot be looked at is like no other.
+// that cannot be looked at is like no other. Of its sandbox counts what it allows: limits
+// do not make it another.
 func digest(spec client.Spec, p config.Plugin) string {
 	program := spec.SHA256
 	if program == "" {
@@ -158,6 +161,8 @@ func digest(spec client.Spec, p config.Plugin) string {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %q %q %q", program, spec.Command, p.Files, spec.Env, spec.Grants, spec.Settings, spec.Root)
+	s := p.Sandbox
+	fmt.Fprintf(h, " %t %q %q %t %t", s.Mode == config.Off, s.Read, s.Write, s.Network, s.Exec)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -227,7 +232,7 @@ func (l *Location) Plugins() []PluginStatus {
 func (p *plugin) status() PluginStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := PluginStatus{Name: p.config.Name, Builtin: p.config.Builtin, State: client.Starting}
+	s := PluginStatus{Name: p.config.Name, Builtin: p.config.Builtin, Sandbox: p.config.Sandbox, State: client.Starting}
 	if p.failure != nil {
 		s.State, s.Reason = client.Failed, strings.TrimPrefix(p.failure.Error(), "plugin "+s.Name+": ")
 	}

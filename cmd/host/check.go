@@ -101,6 +101,9 @@ func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus
 		return err
 	}
 	for _, p := range plugins {
+		if sandbox := p.Sandbox.String(); sandbox != "" {
+			fmt.Fprintf(a.stdout, "\n%s: sandbox: %s\n", cell(p.Name), cell(sandbox))
+		}
 		for _, refused := range p.Refused {
 			fmt.Fprintf(a.stdout, "\n%s: tool refused: %s\n", cell(p.Name), cell(refused))
 		}

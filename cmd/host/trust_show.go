@@ -56,6 +56,7 @@ type pluginShown struct {
 	Grants   []service.Grant `json:"grants"`
 	Env      []string        `json:"env"`
 	Override []string        `json:"override"`
+	Sandbox  config.Sandbox  `json:"sandbox"`
 }
 
 type pinnedShown struct {
@@ -128,6 +129,7 @@ func pluginOf(p config.Plugin) pluginShown {
 		Name: p.Name, Builtin: p.Builtin, SHA256: p.SHA256, Settings: p.Settings,
 		Command: append([]string{}, p.Command...), Files: []pinnedShown{},
 		Grants: append([]service.Grant{}, p.Grants...), Env: append([]string{}, p.Env...), Override: append([]string{}, p.Override...),
+		Sandbox: p.Sandbox,
 	}
 	for _, f := range p.Files {
 		shown.Files = append(shown.Files, pinnedShown(f))
@@ -209,7 +211,7 @@ func by(r state.TrustRecord) string {
 	return " by " + cell(r.By)
 }
 
-// printEffects says what a file would start, grant, pass and allow.
+// printEffects says what a file would start, grant, pass, allow and leave open.
 func (a *app) printEffects(locations []locationShown) {
 	for _, l := range locations {
 		fmt.Fprintf(a.stdout, "location %s at %s\n", cell(l.Name), cell(l.Root))
@@ -244,6 +246,9 @@ func (a *app) printPlugin(p pluginShown) {
 	}
 	if len(p.Override) > 0 {
 		fmt.Fprintf(a.stdout, "    takes over %s\n", join(p.Override))
+	}
+	if sandbox := p.Sandbox.String(); sandbox != "" {
+		fmt.Fprintf(a.stdout, "    sandbox: %s\n", cell(sandbox))
 	}
 }
 

@@ -39,7 +39,7 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 		switch {
 		case f.Kind == Text && (n.Kind == document.Number || n.Kind == document.Bool):
 			hint = ": put it in quotes"
-		case f.Kind == Integer && n.Kind == document.Text:
+		case (f.Kind == Integer || f.Kind == Decimal) && n.Kind == document.Text, f.Kind == Switch && (n.Text == "true" || n.Text == "false"):
 			hint = ": write it without quotes"
 		}
 		c.mistake(n.At, "%s must be %s, not %s%s", orFile(path), want, n.Kind, hint)
@@ -50,6 +50,10 @@ func (c *checker) check(path string, n *document.Node, f *Form) {
 		c.text(path, n, f)
 	case Integer, Size:
 		if _, err := f.Number(n); err != nil {
+			c.mistake(n.At, "%s %s is not valid: %v", path, Quote(n.Text), err)
+		}
+	case Decimal:
+		if _, err := f.Decimal(n); err != nil {
 			c.mistake(n.At, "%s %s is not valid: %v", path, Quote(n.Text), err)
 		}
 	case List:
@@ -92,8 +96,10 @@ func (k Kind) node() document.Kind {
 		return document.Text
 	case List:
 		return document.Sequence
-	case Integer, Size:
+	case Integer, Size, Decimal:
 		return document.Number
+	case Switch:
+		return document.Bool
 	default:
 		return document.Mapping
 	}

@@ -25,6 +25,10 @@ const (
 	// Size is a whole number of bytes within bounds, or a text with a unit, such as
 	// 500MB.
 	Size
+	// Decimal is a number within bounds, which need not be whole.
+	Decimal
+	// Switch is true or false.
+	Switch
 )
 
 // A Form describes a part of a config file. Files are checked against it and the
@@ -44,7 +48,8 @@ type Form struct {
 	// Arguments makes a List one that is not empty, and in which a text may repeat.
 	Arguments bool
 
-	Min, Max int64 // of an Integer and a Size
+	Min, Max      int64   // of an Integer and a Size
+	Least, Utmost float64 // of a Decimal
 
 	OneOf   []string                // of a Text: all that it may be
 	Pattern string                  // of a Text: what Verify says as far as a regular expression can, for editors only

@@ -30,18 +30,42 @@ func (f *Form) Number(n *document.Node) (int64, error) {
 	return value.Int64(), nil
 }
 
-// whole is the value of a JSON number, if it is whole. One with many digits or a
-// large exponent is not worked out: it is out of any bounds, or not whole.
-func whole(text string) (*big.Int, bool) {
-	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
-	if power, err := strconv.Atoi(exponent); exponent != "" && (err != nil || power > 30 || power < -30) || len(mantissa) > 60 {
-		return nil, false
+// Decimal is the value of a node that a Decimal describes.
+func (f *Form) Decimal(n *document.Node) (float64, error) {
+	value, ok := rational(n.Text)
+	if !ok || value.Cmp(bound(f.Least)) < 0 || value.Cmp(bound(f.Utmost)) > 0 {
+		return 0, fmt.Errorf("it must be a number between %v and %v", f.Least, f.Utmost)
 	}
-	value, ok := new(big.Rat).SetString(text)
+	nearest, _ := value.Float64()
+	return nearest, nil
+}
+
+// bound is a bound as it is written in the schema, and not the nearest binary fraction.
+func bound(of float64) *big.Rat {
+	value, ok := new(big.Rat).SetString(strconv.FormatFloat(of, 'g', -1, 64))
+	if !ok {
+		panic(fmt.Sprintf("the bound %v is no number", of)) // a mistake in the form
+	}
+	return value
+}
+
+// whole is the value of a JSON number, if it is whole.
+func whole(text string) (*big.Int, bool) {
+	value, ok := rational(text)
 	if !ok || !value.IsInt() {
 		return nil, false
 	}
 	return value.Num(), true
+}
+
+// rational is the value of a JSON number. One with many digits or a large exponent is
+// not worked out: it is out of any bounds, or more exact than anybody means it.
+func rational(text string) (*big.Rat, bool) {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if power, err := strconv.Atoi(exponent); exponent != "" && (err != nil || power > 30 || power < -30) || len(mantissa) > 60 {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
 }
 
 // size is the number of bytes of a size with a unit.

@@ -29,6 +29,19 @@ func TestNumber(t *testing.T) {
 	}
 }
 
+func TestDecimal(t *testing.T) {
+	f := Form{Kind: Decimal, Least: 0.1, Utmost: 8}
+	for text, want := range map[string]float64{ // 0: refused
+		"0.1": 0.1, "1e-1": 0.1, "1.5": 1.5, "8": 8, "8.0": 8, "80e-1": 8, "0.10000000000000000000001": 0.1,
+		"0": 0, "-1": 0, "0.0999999999999999999999": 0, "8.0000000000000000000001": 0, "1e999999999": 0, "1e-999999999": 0,
+	} {
+		got, err := f.Decimal(&document.Node{Kind: document.Number, Text: text})
+		if got != want || (err == nil) != (want != 0) {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
 // FuzzNumber: what is taken is within the bounds, and is the number that was
 // written.
 func FuzzNumber(f *testing.F) {

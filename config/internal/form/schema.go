@@ -41,6 +41,11 @@ func (f *Form) schema() map[string]any {
 			types = append(types, "string")
 			schema["pattern"] = sizePattern
 		}
+	case Decimal:
+		types[0] = "number"
+		schema["minimum"], schema["maximum"] = f.Least, f.Utmost
+	case Switch:
+		types[0] = "boolean"
 	case List:
 		types[0] = "array"
 		schema["items"] = f.Each.schema()
