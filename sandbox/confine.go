@@ -55,7 +55,7 @@ func (p *Process) launchJail(launcher Launcher, spec Spec) error {
 			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP},
 		},
 	}
-	if !plan.Init {
+	if !plan.Init && !plan.Probe {
 		attr.Files[0] = p.pipes.programLifeline
 		attr.Files = append(attr.Files, spec.Program.file)
 	}
@@ -71,7 +71,8 @@ func (p *Process) launchJail(launcher Launcher, spec Spec) error {
 func planOf(spec Spec) jail.Plan {
 	policy := spec.Policy
 	plan := jail.Plan{
-		Init: policy.Exec || policy.Profile == Command || spec.Program == nil,
+		Probe: spec.probe,
+		Init: policy.Exec || policy.Profile == Command || spec.Program == nil && !spec.probe,
 		Args: append([]string{spec.Path}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
 		Read: policy.Read, Write: policy.Write, Protect: policy.Protect,
 		Private: append([]string{"/tmp"}, policy.Private...), PrivateBytes: privateBytes,
@@ -79,6 +80,12 @@ func planOf(spec Spec) jail.Plan {
 		Exec: policy.Exec, Command: policy.Profile == Command,
 		Memory: orDefault(policy.Limits.Memory, DefaultMemory), Processes: orDefault(policy.Limits.Processes, DefaultProcesses),
 		Files: orDefault(policy.Limits.Files, DefaultFiles), UID: inside(os.Geteuid()), GID: inside(os.Getegid()),
+	}
+	if program := spec.Program; program != nil {
+		plan.Run = append(plan.Run, program.path)
+		if program.Interpreter != "" {
+			plan.Run = append(plan.Run, program.Interpreter)
+		}
 	}
 	return plan
 }

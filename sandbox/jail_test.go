@@ -54,3 +54,11 @@ func TestJailShell(t *testing.T) {
 		t.Error(out, exit, err, program)
 	}
 }
+
+func TestProbe(t *testing.T) {
+	owner := scope.New(context.Background(), "probe")
+	defer owner.Close(context.Background())
+	if f := Probe(t.Context(), owner, launcher(reaperRole)); f.Tier != Strict {
+		t.Error(f)
+	}
+}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/sandbox/internal/jail"
-	"github.com/toolhost/toolhost/sandbox/internal/syscalls"
+	"github.com/toolhost/toolhost/sandbox/internal/seccomp"
 )
 
 // The launcher's further descriptors, beside the reaper's.
@@ -48,10 +48,14 @@ func launch() int {
 		return l.fail(err)
 	}
 	l.say(reportLacks, int(lacks))
-	if l.plan.Init {
+	switch {
+	case l.plan.Probe:
+		return l.probe()
+	case l.plan.Init:
 		return l.start()
+	default:
+		return l.fail(l.become())
 	}
-	return l.fail(l.become())
 }
 
 // A launcherProcess is the state of [launch].
@@ -118,11 +122,11 @@ func (l *launcherProcess) putAside() (int, error) {
 }
 
 func (l *launcherProcess) filter(program int) ([]unix.SockFilter, error) {
-	options := syscalls.Options{Exec: l.plan.Exec, Network: l.plan.Network, ExecFD: program}
+	options := seccomp.Options{Exec: l.plan.Exec, Network: l.plan.Network, ExecFD: program}
 	if l.plan.Command {
-		return syscalls.Command(options)
+		return seccomp.Command(options)
 	}
-	return syscalls.Plugin(options)
+	return seccomp.Plugin(options)
 }
 
 // seal gives up what the calling thread and its children are not to have: rights, files,
@@ -144,7 +148,7 @@ func (l *launcherProcess) seal(filter []unix.SockFilter, death unix.Signal, life
 	if err := jail.Limit(l.plan); err != nil {
 		return err
 	}
-	return syscalls.Apply(filter)
+	return seccomp.Apply(filter)
 }
 
 // over says whether the other side of a pipe is closed.

@@ -25,6 +25,7 @@ type Program struct {
 	Interpreter string
 
 	file *os.File
+	path string // of the file itself, where it is no copy
 }
 
 // Programs keeps one copy of each pinned executable, as long as it is in use. Its methods
@@ -54,7 +55,7 @@ func Open(path string) (program *Program, release func(), err error) {
 		return nil, nil, err
 	}
 	if _, err = identify(source); err == nil {
-		program = &Program{file: source}
+		program = &Program{file: source, path: path}
 		err = program.look(source)
 	}
 	if err != nil {

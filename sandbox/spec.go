@@ -61,6 +61,8 @@ type Spec struct {
 	// Program is what is run in place of the file at Path, for a policy that runs no
 	// programs otherwise; Path is then only its name.
 	Program *Program
+
+	probe bool // nothing is run, and it is tried what is possible
 }
 
 // check finds the mistakes that the system would report late, or as something else. No value of the environment, which

@@ -6,13 +6,17 @@ type Plan struct {
 	// Init keeps the launcher as the first process, which starts the program, ends with it
 	// and takes everything along. Otherwise it becomes the program.
 	Init bool
+	// Probe has the launcher try what a program must not be able to do, and run none.
+	Probe bool
 	// Args are the program's arguments, its name first; Env is its whole environment.
 	Args, Env []string
 	// Dir is where it begins, or the root if that is not there.
 	Dir string
-	// Shared are directories and files of the host that can be read; Write those that
+	// Read are directories and files of the host that can be read; Write those that
 	// can be written as well, and Protect what in them cannot.
 	Read, Write, Protect []string
+	// Run are files that can be run although Exec is not set: the program and its loader.
+	Run []string
 	// Private are directories that are empty, writable, and gone with the jail.
 	Private []string
 	// PrivateBytes bounds each of them.

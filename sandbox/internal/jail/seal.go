@@ -16,11 +16,12 @@ const landlockFloor = 3
 
 // Rights of files, from linux/landlock.h.
 const (
-	rightsFile  = ll.AccessFSExecute | ll.AccessFSReadFile
-	rightsRead  = rightsFile | ll.AccessFSReadDir
-	rightsWrite = rightsRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
+	rightsFile   = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate // of what is no directory
+	rightsRead   = ll.AccessFSReadFile | ll.AccessFSReadDir
+	rightsWrite  = rightsRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer
 	rightsDevice = ll.AccessFSReadFile | ll.AccessFSWriteFile
+	rightsRun    = ll.AccessFSReadFile | ll.AccessFSExecute
 )
 
 // Restrict has Landlock hold the calling thread, and what it runs, to what the plan says:
@@ -53,6 +54,13 @@ func configOf(abi int) landlock.Config {
 	return all[min(abi-landlockFloor, len(all)-1)]
 }
 
+// AsksDevices says whether Landlock refuses to ask a device something here, as it does
+// from its version 5 on.
+func AsksDevices() bool {
+	abi, err := ll.LandlockGetABIVersion()
+	return err == nil && abi >= 5
+}
+
 func rules(plan Plan) []landlock.Rule {
 	var all []landlock.Rule
 	allow := func(rights landlock.AccessFSSet, paths ...string) {
@@ -62,19 +70,24 @@ func rules(plan Plan) []landlock.Rule {
 				continue // it is not in the jail
 			}
 			if !info.IsDir() {
-				all = append(all, landlock.PathAccess(rights&(rightsFile|ll.AccessFSWriteFile|ll.AccessFSTruncate), path))
-				continue
+				rights &= rightsFile
 			}
 			all = append(all, landlock.PathAccess(rights, path))
 		}
 	}
-	allow(rightsRead, plan.Read...)
-	allow(rightsRead, plan.Protect...)
-	allow(rightsWrite, plan.Write...)
-	allow(rightsWrite, plan.Private...)
+	run := landlock.AccessFSSet(0)
+	if plan.Exec || plan.Command {
+		run = ll.AccessFSExecute
+	}
+	allow(ll.AccessFSReadDir, "/") // of which there is nothing but what follows
+	allow(rightsRead|run, plan.Read...)
+	allow(rightsRead|run, plan.Protect...)
+	allow(rightsWrite|run, plan.Write...)
+	allow(rightsWrite|run, plan.Private...)
+	allow(rightsRun, plan.Run...)
 	allow(rightsDevice, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 	if plan.System {
-		allow(rightsRead, systemTrees(plan.Network)...)
+		allow(rightsRead|run, systemTrees(plan.Network)...)
 		allow(rightsRead, "/proc", "/etc", "/dev")
 	}
 	return all
