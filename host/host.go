@@ -116,6 +116,8 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 		Outputs: filepath.Join(runDir, "outputs"), State: options.State, Hooks: options.Hooks, Contradicted: options.Contradicted,
 		Log: options.Log, Deadline: options.Deadline, Suspension: options.Suspension, StartTimeout: options.StartTimeout,
 	}
+	h.options.Programs = &sandbox.Programs{}
+	h.options.Tier = h.tier(options.Launcher)
 	if options.Audit != nil {
 		h.options.Record = (&audit{log: options.Audit, says: options.Log}).take
 	}
@@ -126,6 +128,19 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 	}
 	return h, nil
 }
+
+// tier finds out how strongly this machine confines, when a plugin is first started.
+func (h *Host) tier(launcher sandbox.Launcher) func(context.Context) sandbox.Finding {
+	find := sync.OnceValue(func() sandbox.Finding { // for all who ask, so that none of them ends it
+		ctx, cancel := context.WithTimeout(h.life.Context(), probeTimeout)
+		defer cancel()
+		return sandbox.Probe(ctx, h.life, launcher)
+	})
+	return func(context.Context) sandbox.Finding { return find() }
+}
+
+// probeTimeout is how long it may take to find out.
+const probeTimeout = 10 * time.Second
 
 // Locations lists the names of the configured Locations, in their order.
 func (h *Host) Locations() []string {

@@ -32,6 +32,10 @@ import (
 type Options struct {
 	// Launcher runs the reapers.
 	Launcher sandbox.Launcher
+	// Tier finds out how strongly this machine confines processes, once for all Locations;
+	// nil is not at all. Programs keeps what confined plugins run.
+	Tier     func(ctx context.Context) sandbox.Finding
+	Programs *sandbox.Programs
 	// RunDir is the host's private directory.
 	RunDir string
 	// Builtins are the commands of the plugins that ship with the host, by name.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/plugin/client"
+	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
@@ -31,6 +32,7 @@ type plugin struct {
 	mu          sync.Mutex
 	incarnation *client.Incarnation // under mu; nil until it is ready, and when it did not start
 	failure     error               // under mu: why it did not start
+	confinement Confinement         // under mu; zero until it is known
 }
 
 // PluginStatus is what is known of one plugin.
@@ -51,6 +53,8 @@ type PluginStatus struct {
 	Grants []string `json:"grants,omitempty"`
 	// Sandbox is what its entry in the configuration says of its confinement.
 	Sandbox config.Sandbox `json:"sandbox,omitzero"`
+	// Confinement is how it is confined, once that is known.
+	Confinement Confinement `json:"confinement,omitzero"`
 	// Tools are the names under which its tools can be called.
 	Tools []string `json:"tools,omitempty"`
 	// Refused are its tools that cannot be called, each with the reason.
@@ -73,6 +77,10 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		p.failed(err)
 		return nil
 	}
+	if spec.Policy, err = l.confined(ctx, p); err != nil {
+		p.failed(err)
+		return nil
+	}
 	if !spec.Builtin && spec.SHA256 == "" && l.options.State != nil {
 		var looking errgroup.Group
 		looking.Go(func() error {
@@ -86,6 +94,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 	}
 	incarnation, err := client.Start(ctx, l.life, client.Host{
 		Launcher:   l.options.Launcher,
+		Programs:   l.options.Programs,
 		RunDir:     l.options.RunDir,
 		FileSystem: l.files,
 		// While it is being activated a plugin is judged as while it prepares a call.
@@ -108,6 +117,18 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 	defer p.mu.Unlock()
 	p.incarnation = incarnation
 	return nil
+}
+
+// confined is the policy of a plugin, of which it takes a note.
+func (l *Location) confined(ctx context.Context, p *plugin) (*sandbox.Policy, error) {
+	policy, confinement, err := l.confine(ctx, p.config)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.confinement = confinement
+	return policy, nil
 }
 
 // lookAtProgram says it when the program of a plugin that is not pinned is another one
@@ -233,6 +254,7 @@ func (p *plugin) status() PluginStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := PluginStatus{Name: p.config.Name, Builtin: p.config.Builtin, Sandbox: p.config.Sandbox, State: client.Starting}
+	s.Confinement = p.confinement
 	if p.failure != nil {
 		s.State, s.Reason = client.Failed, strings.TrimPrefix(p.failure.Error(), "plugin "+s.Name+": ")
 	}
@@ -241,6 +263,7 @@ func (p *plugin) status() PluginStatus {
 	}
 	i := p.incarnation.Status()
 	s.State, s.Reason, s.Version, s.Pid, s.TreeKill, s.Since = i.State, i.Reason, i.Version, i.Pid, string(i.Method), i.Since
+	s.Confinement.Lacks = i.Lacks
 	for _, grant := range i.Grants {
 		s.Grants = append(s.Grants, string(grant))
 	}

@@ -72,8 +72,8 @@ func planOf(spec Spec) jail.Plan {
 	policy := spec.Policy
 	plan := jail.Plan{
 		Probe: spec.probe,
-		Init: policy.Exec || policy.Profile == Command || spec.Program == nil && !spec.probe,
-		Args: append([]string{spec.Path}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
+		Init:  policy.Exec || policy.Profile == Command || spec.Program == nil && !spec.probe,
+		Args:  append([]string{spec.Path}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
 		Read: policy.Read, Write: policy.Write, Protect: policy.Protect,
 		Private: append([]string{"/tmp"}, policy.Private...), PrivateBytes: privateBytes,
 		System: policy.System || policy.Exec || policy.Profile == Command, Network: policy.Network,

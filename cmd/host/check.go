@@ -92,10 +92,10 @@ func (a *app) printCheck(l *location.Location) error {
 func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus) error {
 	fmt.Fprintf(a.stdout, "location %s at %s\n\n", cell(l.Name()), cell(l.Root()))
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PLUGIN\tSTATE\tVERSION\tTOOLS\tTREE KILL\tREASON")
+	fmt.Fprintln(table, "PLUGIN\tSTATE\tVERSION\tTOOLS\tCONFINED\tTREE KILL\tREASON")
 	for _, p := range plugins {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			cell(p.Name), p.State, orDash(p.Version), strconv.Itoa(len(p.Tools)), orDash(p.TreeKill), orDash(p.Reason))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			cell(p.Name), p.State, orDash(p.Version), strconv.Itoa(len(p.Tools)), orDash(string(p.Confinement.Tier)), orDash(p.TreeKill), orDash(p.Reason))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -103,6 +103,12 @@ func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus
 	for _, p := range plugins {
 		if sandbox := p.Sandbox.String(); sandbox != "" {
 			fmt.Fprintf(a.stdout, "\n%s: sandbox: %s\n", cell(p.Name), cell(sandbox))
+		}
+		if reason := p.Confinement.Reason; reason != "" && p.Sandbox.Mode != config.Off {
+			fmt.Fprintf(a.stdout, "\n%s: not confined: %s\n", cell(p.Name), cell(reason))
+		}
+		for _, lacks := range p.Confinement.Lacks {
+			fmt.Fprintf(a.stdout, "\n%s: not bounded: %s\n", cell(p.Name), cell(lacks))
 		}
 		for _, refused := range p.Refused {
 			fmt.Fprintf(a.stdout, "\n%s: tool refused: %s\n", cell(p.Name), cell(refused))

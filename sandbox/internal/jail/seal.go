@@ -16,9 +16,9 @@ const landlockFloor = 3
 
 // Rights of files, from linux/landlock.h.
 const (
-	rightsFile   = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate // of what is no directory
-	rightsRead   = ll.AccessFSReadFile | ll.AccessFSReadDir
-	rightsWrite  = rightsRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
+	rightsFile  = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate // of what is no directory
+	rightsRead  = ll.AccessFSReadFile | ll.AccessFSReadDir
+	rightsWrite = rightsRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
 		ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer
 	rightsDevice = ll.AccessFSReadFile | ll.AccessFSWriteFile
 	rightsRun    = ll.AccessFSReadFile | ll.AccessFSExecute
