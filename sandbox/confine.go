@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolhost/toolhost/sandbox/internal/cgroup"
 	"github.com/toolhost/toolhost/sandbox/internal/jail"
 )
 
@@ -59,12 +61,37 @@ func (p *Process) launchJail(launcher Launcher, spec Spec) error {
 		attr.Files[0] = p.pipes.programLifeline
 		attr.Files = append(attr.Files, spec.Program.file)
 	}
+	if !plan.Probe {
+		p.bound(plan, spec.Policy.Limits.CPU, attr.Sys)
+	}
 	argv := append(append([]string{launcher.Path}, launcher.Args...), confinedWord)
 	p.top, err = whileBusy(func() (*os.Process, error) { return os.StartProcess(launcher.Path, argv, attr) })
 	if err != nil {
+		p.unbound()
 		return &JailError{reason: fmt.Sprintf("start the launcher in namespaces of its own: %v%s", explain(launcher.Path, err), hint(err))}
 	}
 	return nil
+}
+
+// bound puts the tree into a control group of its own, where there can be one.
+func (p *Process) bound(plan jail.Plan, cpu float64, attr *syscall.SysProcAttr) {
+	group, err := cgroup.Make(cgroup.Limits{Memory: plan.Memory, Processes: plan.Processes, CPU: cpu})
+	if err != nil {
+		p.ungrouped = "its memory is bounded for each process, not for all together: " + err.Error()
+		if cpu > 0 {
+			p.ungrouped += "; and so its processors are not bounded"
+		}
+		return
+	}
+	p.group = group
+	attr.UseCgroupFD, attr.CgroupFD = true, group.FD()
+}
+
+// unbound removes the control group, in which nothing is left.
+func (p *Process) unbound() {
+	if p.group != nil {
+		_ = p.group.Remove() // an empty one that stays takes nothing
+	}
 }
 
 // planOf is what a spec says, for a launcher.
@@ -137,6 +164,7 @@ func (p *Process) watchJail(spec Spec, running chan error) {
 	}
 	awaitExit(p.Top())
 	ended := p.reap() // not before all other processes of the namespace are gone
+	p.unbound()
 	p.proven = true
 	if !exited {
 		p.exit = ended
@@ -158,8 +186,14 @@ func (p *Process) Root() string {
 func (p *Process) Lacks() []string {
 	var all []string
 	lacks := jail.Lacks(p.lacks.Load()) //nolint:gosec // a few bits
-	if lacks&jail.NoProcessBound != 0 {
-		all = append(all, "the number of processes is bounded for ordinary users only")
+	if p.ungrouped != "" {
+		all = append(all, p.ungrouped)
+	}
+	if p.group != nil && len(p.group.Lacks) > 0 {
+		all = append(all, "its control group does not bound "+strings.Join(p.group.Lacks, ", nor "))
+	}
+	if lacks&jail.NoProcessBound != 0 && os.Geteuid() == 0 {
+		all = append(all, "the number of its processes is bounded by nothing but a control group, as the host runs as root")
 	}
 	if lacks&jail.NoProc != 0 {
 		all = append(all, "it has no /proc")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toolhost/toolhost/sandbox/internal/cgroup"
 	"github.com/toolhost/toolhost/scope"
 )
 
@@ -36,6 +37,9 @@ type Process struct {
 	top    *os.Process  // the reaper, or the program itself when there is none
 	pid    atomic.Int64 // the program's; 0 until it runs
 	lacks  atomic.Int64 // what a jail could not bound
+
+	group     *cgroup.Group // of a confined tree, or nil; set by launch
+	ungrouped string        // why there is none
 
 	exited chan struct{} // closed when the program ended
 	exit   Exit          // set before exited is closed
@@ -178,6 +182,9 @@ func (p *Process) Exit() Exit {
 func (p *Process) Kill(ctx context.Context) error {
 	defer p.pipes.closeOurs()
 	p.pipes.closeLifelines()
+	if p.group != nil {
+		_ = p.group.Kill() // which does not wait for the first process to be told
+	}
 	if p.method != MethodReaper {
 		_ = p.top.Kill() // watch ends the rest of the session before it reaps this one, or the kernel does
 	} else {

@@ -1,3 +1,0 @@
-package sandbox
-
-func (p Policy) Resolve([]string, string) (Policy, error) { return p, nil }
