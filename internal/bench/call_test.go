@@ -65,19 +65,23 @@ func openSides(tb testing.TB, size int) *sides {
 	return s
 }
 
-func (s *sides) full() error      { return s.host.call("echo_outside", s.input) }
-func (s *sides) unread() error    { return s.host.call("raw_outside", s.input) }
-func (s *sides) asking() error    { return s.host.call("ask_outside", s.input) }
-func (s *sides) unary() error     { return s.plain.unary(s.input) }
-func (s *sides) unaryTLS() error  { return s.tls.unary(s.input) }
-func (s *sides) streamTLS() error { return s.tls.stream(s.input) }
+func (s *sides) full() error       { return s.host.call("echo_outside", s.input) }
+func (s *sides) unconfined() error { return s.host.call("echo_free", s.input) }
+func (s *sides) unread() error     { return s.host.call("raw_outside", s.input) }
+func (s *sides) asking() error     { return s.host.call("ask_outside", s.input) }
+func (s *sides) unary() error      { return s.plain.unary(s.input) }
+func (s *sides) unaryTLS() error   { return s.tls.unary(s.input) }
+func (s *sides) streamTLS() error  { return s.tls.stream(s.input) }
 
 func measureCall(tb testing.TB, n size, t *table) {
 	s := openSides(tb, 1<<10)
+	free := s.host.startFree(tb, "free")
+	tb.Cleanup(func() { end(tb, free) })
 	figures := interleave(n.rounds,
 		inTurn(tb, n.calls, s.full), inTurn(tb, n.calls, s.unary), inTurn(tb, n.calls, s.unaryTLS),
-		inTurn(tb, n.calls, s.streamTLS), inTurn(tb, n.calls, s.asking),
+		inTurn(tb, n.calls, s.streamTLS), inTurn(tb, n.calls, s.asking), inTurn(tb, n.calls, s.unconfined),
 	)
+	t.add(callJailed, figures[0], figures[5])
 	t.add(callUnary, figures[0], figures[1])
 	t.add(callTLS, figures[0], figures[2])
 	t.add(callLike, figures[0], figures[3])

@@ -56,8 +56,15 @@ func measureActivation(tb testing.TB, s size, t *table) {
 			b.kill()
 			return took
 		},
+		func() float64 {
+			var i *client.Incarnation
+			took := milliseconds(func() { i = host.startFree(tb, "free") })
+			end(tb, i)
+			return took
+		},
 	)
 	t.add(activation, figures[0], figures[1])
+	t.add(jailing, figures[0], figures[2])
 }
 
 func start(tb testing.TB, host *shipped, name string) *client.Incarnation {
@@ -186,21 +193,24 @@ const settling = 300 * time.Millisecond
 func measureMemory(tb testing.TB, s size, t *table) {
 	host := openShipped(tb)
 	input := queryOf(tb, 1<<10)
-	var withReaper, without, base []float64
+	var confined, withReaper, base []float64
 	for range s.slow {
-		b, i := startBare(tb, true), start(tb, host, "one")
-		if err := host.call("echo_one", input); err != nil {
-			tb.Fatal(err)
+		b, i, free := startBare(tb, true), start(tb, host, "one"), host.startFree(tb, "free")
+		for _, tool := range []string{"echo_one", "echo_free"} {
+			if err := host.call(tool, input); err != nil {
+				tb.Fatal(err)
+			}
 		}
 		time.Sleep(settling)
-		plugin := mebibytes(tb, i.Status().Pid)
-		reaper := mebibytes(tb, parent(i.Status().Pid))
-		without, withReaper, base = append(without, plugin), append(withReaper, plugin+reaper), append(base, mebibytes(tb, b.pid))
+		confined = append(confined, mebibytes(tb, i.Status().Pid))
+		withReaper = append(withReaper, mebibytes(tb, free.Status().Pid)+mebibytes(tb, parent(free.Status().Pid)))
+		base = append(base, mebibytes(tb, b.pid))
 		end(tb, i)
+		end(tb, free)
 		b.kill()
 	}
-	t.add(memory, withReaper, base)
-	t.add(alone, without, base)
+	t.add(memory, confined, base)
+	t.add(reaped, withReaper, base)
 }
 
 // mebibytes is a process's share of the memory: what it has for itself, and its part of what it has in common with others.

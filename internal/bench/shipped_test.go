@@ -148,12 +148,22 @@ func (s *shipped) gate(caller registry.Caller) tool.Gate {
 // startBuiltin starts a plugin as a built-in, and startOutside one from outside, of which the host asks whether its tools
 // may run at all.
 func (s *shipped) startBuiltin(name string) (*client.Incarnation, error) {
-	return s.start(client.Spec{Name: name, Builtin: true})
+	return s.start(client.Spec{Name: name, Builtin: true, Policy: &sandbox.Policy{}})
+}
+
+// startFree starts a plugin that is not confined.
+func (s *shipped) startFree(tb testing.TB, name string) *client.Incarnation {
+	tb.Helper()
+	i, err := s.start(client.Spec{Name: name, Builtin: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return i
 }
 
 func (s *shipped) startOutside(tb testing.TB) *client.Incarnation {
 	tb.Helper()
-	i, err := s.start(client.Spec{Name: "outside", Grants: []service.Grant{service.GrantPermission}})
+	i, err := s.start(client.Spec{Name: "outside", Grants: []service.Grant{service.GrantPermission}, Policy: &sandbox.Policy{}})
 	if err != nil {
 		tb.Fatal(err)
 	}

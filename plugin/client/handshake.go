@@ -47,6 +47,9 @@ func checkHandshake(line string, sockets socketPlace) (socket string, err error)
 	if err := sockets.check(parts[2], parts[3]); err != nil {
 		return "", err
 	}
+	if sockets.private() {
+		return parts[3], checkNoCertificate(certificate)
+	}
 	return parts[3], checkCertificate(certificate)
 }
 
@@ -58,6 +61,15 @@ func checkCertificate(certificate string) error {
 	}
 	if _, err := base64.RawStdEncoding.DecodeString(certificate); err != nil {
 		return errors.New("it announced a certificate that cannot be read")
+	}
+	return nil
+}
+
+// checkNoCertificate is because go-plugin panics where it was given none of the host's and
+// is announced one of the plugin's.
+func checkNoCertificate(certificate string) error {
+	if certificate != "" {
+		return errors.New("it announced a certificate, and the host of a confined plugin has none: its SDK must not insist on TLS")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/sandbox"
@@ -74,22 +76,32 @@ func (i *Incarnation) launch(ctx context.Context) (*link, error) {
 		if err != nil {
 			return 0, nil, nil, i.explain(ctx, err)
 		}
-		security := grpc.Creds(credentials.NewTLS(config.TLSConfig))
+		security := grpc.Creds(insecure.NewCredentials())
+		if config.TLSConfig != nil {
+			security = grpc.Creds(credentials.NewTLS(config.TLSConfig))
+		}
 		return id, newPeerListener(listener, i.proc.get().Top()), security, nil
 	}}, nil
 }
 
-// clientConfig is made anew for each incarnation, because go-plugin changes it.
-func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []string) (*plugin.ClientConfig, error) {
-	identity, certificate, err := newIdentity()
-	if err != nil {
-		return nil, err
+// clientConfig is made anew for each incarnation, because go-plugin changes it. The two
+// sides of a plugin that is not confined prove to each other who they are: anybody of the
+// same user could dial its socket. That of a confined one nobody else can reach.
+func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []string) (config *plugin.ClientConfig, err error) {
+	var identity *tls.Config
+	var said []string
+	if i.spec.Policy == nil {
+		var certificate []byte
+		if identity, certificate, err = newIdentity(); err != nil {
+			return nil, err
+		}
+		said = []string{"PLUGIN_CLIENT_CERT=" + string(certificate)}
 	}
 	return &plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {wire.PluginName: &hostSide{}}},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
-			protocol := append(cmd.Env, "PLUGIN_CLIENT_CERT="+string(certificate))
+			protocol := append(cmd.Env, said...)
 			if i.spec.Policy != nil {
 				i.proc.prepare(jailSockets, func() (*sandbox.Process, error) { return i.runConfined(ctx, dir, command, protocol) }, i.spawned)
 				return i.proc, nil

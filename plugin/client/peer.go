@@ -70,6 +70,9 @@ type socketPlace struct {
 	dir  string // the directory, as the plugin names it
 }
 
+// private says whether nobody but the plugin and the host can reach what is there.
+func (p socketPlace) private() bool { return p.root != "" }
+
 // check accepts nothing but a socket in the plugin's own directory: the plugin names the
 // address that the host then dials.
 func (p socketPlace) check(network, address string) error {
