@@ -125,7 +125,9 @@ func attempts() []attempt {
 		{"a parent-death signal of KILL", unix.SYS_PRCTL, args{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}, none, 0},
 		{"to be traced by any", unix.SYS_PRCTL, args{unix.PR_SET_PTRACER, bad}, plugins, 0},
 		{"setuid", unix.SYS_SETRESUID, args{bad, bad, bad}, plugins, 0},
-		{"mknodat", unix.SYS_MKNODAT, args{bad, bad, unix.S_IFCHR, 0}, plugins, 0},
+		{"mknodat of a pipe", unix.SYS_MKNODAT, args{bad, bad, unix.S_IFIFO, 0}, threads, 0},
+		{"setxattr", unix.SYS_SETXATTR, args{bad, bad, bad, 0, 0}, threads, 0},
+		{"mknodat of a device", unix.SYS_MKNODAT, args{bad, bad, unix.S_IFCHR, 0}, plugins, 0},
 		{"a semaphore of the system", unix.SYS_SEMGET, args{0, bad, 0}, plugins, 0},
 		{"a call that is not there", newest + 1, args{}, all, unix.ENOSYS},
 

@@ -336,7 +336,7 @@ const server = net.createServer((c) => c.pipe(c)).listen(path.join(d, "s"), () =
 
 // Programs of a shell work under the filter for commands.
 func TestCommandProgram(t *testing.T) {
-	const script = `set -e; echo a > a; cp a b; mkdir c; mv b c; ls -l c | grep -q b; (echo x; echo y) | sort -r | head -1; ` +
+	const script = `set -e; echo a > a; cp -p a b; mkfifo f; mkdir c; mv b c; ls -l c | grep -q b; (echo x; echo y) | sort -r | head -1; ` +
 		`sleep 0.01 & wait; tar cf d.tar a c; tar tf d.tar > /dev/null; find . -name a; ln -s a e; chmod 600 a; touch a; rm -r c`
 	for _, u := range users() {
 		for _, n := range []filterName{off, pluginExec, command, commandNetwork} {
