@@ -27,8 +27,11 @@ type attempt struct {
 // bad is a pointer to nowhere, and a descriptor that is not open.
 const bad = ^uintptr(0)
 
-// empty is "" for the kernel.
-var empty = [1]byte{}
+// Paths for the kernel: none, and one that is not there.
+var (
+	empty    = [1]byte{}
+	absolute = [...]byte{'/', '-', 0}
+)
 
 func attempts() []attempt {
 	var (
@@ -119,6 +122,8 @@ func attempts() []attempt {
 		{"execveat of the working directory", unix.SYS_EXECVEAT, args{unixAtFdcwd, bad, 0, 0, unix.AT_EMPTY_PATH}, threads, 0},
 		{"execveat without AT_EMPTY_PATH", unix.SYS_EXECVEAT, args{execFD, bad, 0, 0, 0}, threads, 0},
 		{"execveat of the launching descriptor", unix.SYS_EXECVEAT, args{execFD, uintptr(unsafe.Pointer(&empty)), 0, 0, unix.AT_EMPTY_PATH}, none, 0},
+		// A filter cannot see that this is no empty path.
+		{"execveat of a path beside the launching descriptor", unix.SYS_EXECVEAT, args{execFD, uintptr(unsafe.Pointer(&absolute)), 0, 0, unix.AT_EMPTY_PATH}, none, 0},
 		{"memfd_create", unix.SYS_MEMFD_CREATE, args{bad, 0}, threads, 0},
 		{"setsid", unix.SYS_SETSID, args{}, threads, 0},
 		{"a parent-death signal of none", unix.SYS_PRCTL, args{unix.PR_SET_PDEATHSIG, 0}, plugins, 0},
@@ -202,7 +207,10 @@ func outcomes(t *testing.T, u user, n filterName) map[string]unix.Errno {
 	return got
 }
 
-// Every attempt is refused by the filters that are to, and comes to the same as without one by the others.
+// Every attempt is refused by the filters that are to, and comes to the same as without one by the others. Seen
+// to fail with the upper half of an argument tested, with an ExecFD that negative descriptors pass, without the test of
+// AT_EMPTY_PATH, with the flags of a socket's type compared, with io_uring left out of the commands' table and bpf added to the
+// plugins'.
 func TestLaw46Attempts(t *testing.T) {
 	for _, u := range users() {
 		free := outcomes(t, u, off)

@@ -66,6 +66,7 @@ func everyFilter(t *testing.T, test func(*testing.T, user, filterName)) {
 }
 
 // A Go program works under every filter: threads, timers, files, unix sockets, signals, garbage.
+// Seen to fail without futex, and without CLONE_SETTLS among the flags of a thread.
 func TestGoProgram(t *testing.T) {
 	everyFilter(t, func(t *testing.T, u user, n filterName) {
 		if got := output(t, launched(t, u, n, "/proc/self/exe", "__program", string(n))); got != "all well\n" {
@@ -347,7 +348,8 @@ func TestCommandProgram(t *testing.T) {
 	}
 }
 
-// A call by the numbers of the 32-bit architecture ends the process, before it does anything.
+// A call by the numbers of the 32-bit architecture ends the process, before it does anything. Seen to fail
+// with another architecture allowed.
 func TestLaw46ForeignArchitecture(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the program is made for amd64")
@@ -358,7 +360,7 @@ func TestLaw46ForeignArchitecture(t *testing.T) {
 	testKilled(t, code)
 }
 
-// So does a call by the numbers of x32.
+// So does a call by the numbers of x32. Seen to fail with those allowed.
 func TestLaw46ForeignNumbers(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("no other architecture has a second set of numbers")

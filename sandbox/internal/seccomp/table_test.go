@@ -136,7 +136,8 @@ func TestFilterIsItsTable(t *testing.T) {
 	}
 }
 
-// What nothing admits, whatever is granted and whatever the arguments are.
+// What nothing admits, whatever is granted and whatever the arguments are. Seen to fail with bpf added to
+// what a plugin may, and with a call allowed that is newer than the tables.
 func TestLaw46NeverAllowed(t *testing.T) {
 	never := slices.Concat(neverCalls(), mounts(), handles(), others(), machine(), oldDangers(), []uint32{unix.SYS_CLONE3})
 	for name, tab := range tables(t) {
@@ -153,7 +154,8 @@ func TestLaw46NeverAllowed(t *testing.T) {
 	}
 }
 
-// Without Exec no call makes a process or runs a program, but for the one that launches it.
+// Without Exec no call makes a process or runs a program, but for the one that launches it. Seen to fail with fork
+// added, without CLONE_THREAD among what makes a thread, and with an ExecFD that negative descriptors pass.
 func TestLaw46NoProcessWithoutExec(t *testing.T) {
 	for _, o := range []Options{{}, {Network: true}, {ExecFD: execFD}} {
 		tab, err := pluginRules(o)
@@ -185,7 +187,7 @@ func TestLaw46NoProcessWithoutExec(t *testing.T) {
 	}
 }
 
-// What the Go runtime and the C libraries start threads with.
+// What the Go runtime and the C libraries start threads with. Seen to fail without CLONE_SETTLS, and with a namespace left out.
 func TestThreads(t *testing.T) {
 	const (
 		golang = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_SYSVSEM | unix.CLONE_THREAD
@@ -206,7 +208,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// Any table is compiled to what it says, however long its branches and however far its jumps.
+// Any table is compiled to what it says, however long its branches and however far its jumps. Seen to fail with a
+// skip that is one short.
 func TestCompile(t *testing.T) { rapid.Check(t, compiles) }
 
 func FuzzCompile(f *testing.F) { f.Fuzz(rapid.MakeFuzz(compiles)) }
