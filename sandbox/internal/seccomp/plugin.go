@@ -53,7 +53,9 @@ func (t table) setProcesses(o Options) {
 	if o.Exec {
 		t.rules[unix.SYS_CLONE] = onlyIf(unix.EPERM, []test{none(0, namespaces)})
 		t.set(allow, oldForks()...)
-		t.set(allow, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_SETSID, unix.SYS_SETPGID, unix.SYS_MEMFD_CREATE)
+		t.set(allow, programs()...)
+		// A pipe with a name, which scripts and make use. Devices are made by nobody.
+		t.rules[unix.SYS_MKNODAT] = onlyIf(unix.EPERM, []test{masked(2, unix.S_IFMT, unix.S_IFIFO)})
 		return
 	}
 	// A thread shares all of this with its process. What Go and the C libraries add does not matter, and the lowest byte, the
@@ -139,6 +141,15 @@ func threads() []uint32 {
 		unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_GETPARAM,
 		unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SYS_SCHED_GET_PRIORITY_MIN,
 		unix.SYS_GETPRIORITY, unix.SYS_SETPRIORITY, unix.SYS_GETCPU, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
+	}
+}
+
+// programs are what it takes to run those of the system: cp keeps attributes, and a shell makes groups.
+func programs() []uint32 {
+	return []uint32{
+		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_SETSID, unix.SYS_SETPGID, unix.SYS_MEMFD_CREATE,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
+		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	}
 }
 

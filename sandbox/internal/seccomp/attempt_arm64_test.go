@@ -1,0 +1,3 @@
+package seccomp
+
+func oldAttempts(all []filterName) []attempt { return nil }
