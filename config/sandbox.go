@@ -29,8 +29,8 @@ type SandboxMode string
 
 // The modes.
 const (
-	// Strict is every layer of confinement; where it cannot be had the plugin does not
-	// start.
+	// Strict is every layer of confinement; where it cannot be had a plugin from outside
+	// does not start, and a built-in starts and says that it is not confined.
 	Strict SandboxMode = "strict"
 	// Off is no confinement: the plugin has the rights of the user.
 	Off SandboxMode = "off"
@@ -141,7 +141,7 @@ func sandboxForm() form.Form {
 	return form.Form{Kind: form.Object, About: "What the plugin may do beside what it was granted, which the operating system enforces. Without this key, nothing.", Keys: []form.Key{
 		{Name: keyMode, Form: form.Form{
 			Kind: form.Text, OneOf: []string{string(Strict), string(Off)},
-			About: "How it is confined: strict (every layer, or it does not start), or off (not at all: it has the rights of the user, and the rest is without effect). Strict by default.",
+			About: "How it is confined: strict (every layer; where that cannot be had it does not start, unless it is built in), or off (not at all: it has the rights of the user, and the rest is without effect). Strict by default.",
 		}},
 		{Name: keyFS, Form: form.Form{Kind: form.Object, About: "The files and directories that it sees beside its own temporary one and the system's libraries.", Keys: []form.Key{
 			{Name: keyRead, Form: sandboxPathsForm("Files and directories, with all that is below, that it may read.")},

@@ -174,18 +174,21 @@ func (r *resolver) refuse(p place) {
 func (r *resolver) all(paths []string) []string {
 	var resolved []string
 	for _, path := range paths {
-		if real, mistake := r.resolve(path); mistake != nil {
+		if target, mistake := r.resolve(path); mistake != nil {
 			r.mistakes = append(r.mistakes, mistake)
 		} else {
-			resolved = append(resolved, real)
+			resolved = append(resolved, target)
 		}
 	}
 	return resolved
 }
 
 func (r *resolver) resolve(path string) (string, *PathError) {
-	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
+	switch {
+	case !filepath.IsAbs(path):
 		return "", &PathError{Path: path, Detail: "it is not absolute: write it from / on"}
+	case strings.ContainsRune(path, 0):
+		return "", &PathError{Path: path, Detail: "it has a zero byte, which no path has: leave it out"}
 	}
 	spelled := filepath.Clean(path)
 	for _, p := range r.refused {
@@ -193,25 +196,25 @@ func (r *resolver) resolve(path string) (string, *PathError) {
 			return "", &PathError{Path: path, Detail: p.inside()}
 		}
 	}
-	real, err := filepath.EvalSymlinks(spelled)
+	resolved, err := filepath.EvalSymlinks(spelled)
 	if err != nil {
 		return "", &PathError{Path: path, Detail: whyUnresolved(spelled, err), Err: err}
 	}
 	mistake := &PathError{Path: path}
-	if real != path {
-		mistake.Resolved = real
+	if resolved != path {
+		mistake.Resolved = resolved
 	}
-	if mistake.Detail = r.whyRefused(real); mistake.Detail != "" {
+	if mistake.Detail = r.whyRefused(resolved); mistake.Detail != "" {
 		return "", mistake
 	}
-	info, err := os.Lstat(real)
+	info, err := os.Lstat(resolved)
 	switch {
 	case err != nil: // it is gone again
-		mistake.Detail, mistake.Err = whyUnresolved(real, err), err
+		mistake.Detail, mistake.Err = whyUnresolved(resolved, err), err
 	case !info.IsDir() && !info.Mode().IsRegular():
 		mistake.Detail = "it is neither a file nor a directory: leave it out"
 	default:
-		return real, nil
+		return resolved, nil
 	}
 	return "", mistake
 }
@@ -279,8 +282,8 @@ func (f family) isOf(other family) bool {
 
 // asFarAsItExists follows the links of a path as far as there is something.
 func asFarAsItExists(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
 	}
 	above := filepath.Dir(path)
 	if above == path {
