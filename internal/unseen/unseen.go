@@ -2,7 +2,11 @@
 // is asked wherever somebody decides about a text that they did not write.
 package unseen
 
-import "unicode"
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
 
 // Is reports whether a character is shown as nothing, as a gap, on top of others, or
 // changes how those beside it are shown: whatever is not printable but the common
@@ -29,4 +33,12 @@ func blank(r rune) bool {
 	default:
 		return false
 	}
+}
+
+// Quote is a text in quotes, as Go spells it, without a character that is not seen.
+func Quote(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsPrint(r) && Is(r) }) {
+		return strconv.QuoteToASCII(text) // which other quoting leaves as it is
+	}
+	return strconv.Quote(text)
 }

@@ -52,3 +52,17 @@ func TestNamesOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// Seen to fail: with quotes that leave what can be printed.
+func TestQuote(t *testing.T) {
+	for text, want := range map[string]string{
+		"ä\n":           `"ä\n"`,
+		"ä\u3164":       `"\u00e4\u3164"`,
+		"a\U0001d159\"": `"a\U0001d159\""`,
+		"\xff\u200b":    `"\xff\u200b"`,
+	} {
+		if got := Quote(text); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

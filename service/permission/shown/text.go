@@ -129,11 +129,9 @@ func Exactly(texts []string) []string {
 // cannot be seen or could be taken for something else, such as the end of a line.
 func Exact(text string) string {
 	switch {
-	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsPrint(r) && unseen.Is(r) }):
-		return strconv.QuoteToASCII(text) // which other quoting leaves as it is
 	case text == "" || strings.TrimSpace(text) != text || strings.Contains(text, "  ") || strings.HasPrefix(text, `"`) ||
-		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
-		return strconv.Quote(text)
+		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || unseen.Is(r) }):
+		return unseen.Quote(text)
 	default:
 		return text
 	}

@@ -44,7 +44,7 @@ func TestUnified(t *testing.T) {
 			"the end added", "a\nb", "a\nb\n", "newline at the end of the file: added\n" + heading + "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n",
 			Stat{Added: 1, Removed: 1},
 		},
-		{"line ends", "a\nb\nc\r\n", "a\r\nb\r\nc\n", "line endings: 2 lines LF to CRLF\nline endings: 1 line CRLF to LF\n" + heading, Stat{}},
+		{"line ends", "a\nb\nc\r\n", "a\r\nb\r\nc\n", "line endings: 2 lines LF to CRLF\nline endings: 1 line CRLF to LF\n" + heading, Stat{Lossy: true}},
 		{
 			"line ends after a change", "a\nb\nc\n", "A\nb\nc\r\n", "line endings: 1 line LF to CRLF\n" + heading + "@@ -1,3 +1,3 @@\n-a\n+A\n b\n c\n",
 			Stat{Added: 1, Removed: 1},
@@ -73,16 +73,16 @@ func TestUnified(t *testing.T) {
 		},
 		{
 			"bytes of no character", "a\xe9\n", "a\xe8\n", "bytes that are no UTF-8 are shown as \ufffd\n" + heading + "@@ -1 +1 @@\n-a\ufffd\n+a\ufffd\n",
-			Stat{Added: 1, Removed: 1},
+			Stat{Added: 1, Removed: 1, Lossy: true},
 		},
 		{
 			"UTF-16", "\xff\xfea\x00\n\x00", "\xff\xfe\xe9\x00\n\x00", heading + "@@ -1 +1 @@\n-a\n+é\n",
 			Stat{Added: 1, Removed: 1},
 		},
 		{"another encoding", "\xff\xfea\x00\n\x00", "a\n", "encoding: utf-16le to utf-8\nbyte order mark: removed\n" + heading, Stat{}},
-		{"half a unit", "\xff\xfea\x00x", "\xff\xfea\x00y", "nothing changes but bytes that are no text\n" + heading, Stat{}},
-		{"binary", "a\x00b", "a\n", heading + "binary: 3 bytes before, 2 bytes after\n", Stat{Binary: true}},
-		{"binary after", "a\n", "a\x00b", heading + "binary: 2 bytes before, 3 bytes after\n", Stat{Binary: true}},
+		{"half a unit", "\xff\xfea\x00x", "\xff\xfea\x00y", "the last byte, which is half a character, is not shown\n" + heading, Stat{Lossy: true}},
+		{"binary", "a\x00b", "a\n", heading + "binary, not shown: 3 bytes before, 2 bytes after\n", Stat{Binary: true}},
+		{"binary after", "a\n", "a\x00b", heading + "binary, not shown: 2 bytes before, 3 bytes after\n", Stat{Binary: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, stat := Unified("f", []byte(tt.before), []byte(tt.after), 1<<20)
@@ -109,12 +109,12 @@ func TestUnifiedOfOneSide(t *testing.T) {
 			"new with pairs and a mark", nil, []byte("\xef\xbb\xbfa\r\nb\n"),
 			"new file: 2 lines\nbyte order mark: yes\nline endings: 1 line CRLF, 1 LF\n--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n", Stat{Added: 2},
 		},
-		{"new and binary", nil, []byte("\x00"), "--- /dev/null\n+++ b/f\nnew file, binary: 1 bytes\n", Stat{Binary: true}},
+		{"new and binary", nil, []byte("\x00"), "--- /dev/null\n+++ b/f\nnew file, binary, not shown: 1 bytes\n", Stat{Binary: true}},
 		{"deleted", []byte("a\n"), nil, "deleted file: 1 line\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", Stat{Removed: 1}},
-		{"deleted and binary", []byte("\x00"), nil, "--- a/f\n+++ /dev/null\ndeleted file, binary: 1 bytes\n", Stat{Binary: true}},
+		{"deleted and binary", []byte("\x00"), nil, "--- a/f\n+++ /dev/null\ndeleted file, binary, not shown: 1 bytes\n", Stat{Binary: true}},
 		{
 			"too large", []byte("a"), bytes.Repeat([]byte("a"), document.MaxBytes+1),
-			heading + "too large to be compared: 1 bytes before, 67108865 bytes after\n", Stat{Binary: true},
+			heading + "too large to be compared, not shown: 1 bytes before, 67108865 bytes after\n", Stat{Binary: true},
 		},
 		{"neither", nil, nil, "", Stat{}},
 	} {
@@ -270,8 +270,8 @@ func TestUnifiedIsAPatch(t *testing.T) {
 				t.Fatalf("with pairs: got %q, %v; want %q, by\n%s", got, err, pairs.Replace(after), text)
 			}
 		}
-		if got, err := files[0].Apply(wide(before), true); err != nil || !bytes.Equal(got, wide(after)) {
-			t.Fatalf("in UTF-16: got %q, %v; want %q, by\n%s", got, err, wide(after), text)
+		if got, err := files[0].Apply(asWide(before), true); err != nil || !bytes.Equal(got, asWide(after)) {
+			t.Fatalf("in UTF-16: got %q, %v; want %q, by\n%s", got, err, asWide(after), text)
 		}
 		if git == "" {
 			return
@@ -291,8 +291,8 @@ func TestUnifiedIsAPatch(t *testing.T) {
 	})
 }
 
-// wide writes a text of ASCII as UTF-16 with a mark.
-func wide(s string) []byte {
+// asWide writes a text of ASCII as UTF-16 with a mark.
+func asWide(s string) []byte {
 	out := []byte{0xfe, 0xff}
 	for _, c := range []byte(s) {
 		out = append(out, 0, c)

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/toolhost/toolhost/internal/unseen"
 	"github.com/toolhost/toolhost/service/filesystem/internal/document"
 	"github.com/toolhost/toolhost/service/filesystem/internal/text"
 )
@@ -52,6 +53,10 @@ type survey struct {
 	trailing, spaces int // pairs of lines that differ in nothing but white space
 	hidden           int // changed lines with characters that are not seen
 	example          rune
+	oddRemoved       bool // a removed line has bytes that are no characters
+	halfChanged      bool // there is half a unit at the end of one text, and not of the other
+	halfLost         bool // it was at the end of the old one
+	mixed            bool // the old text has both ends of lines
 }
 
 func (s *survey) walk() {
@@ -60,6 +65,7 @@ func (s *survey) walk() {
 	oldFeeds := bytes.Count(s.old.Text(), newline) - oldPairs
 	s.pairs = bytes.Count(s.now.Text(), []byte("\r\n"))
 	s.feeds = bytes.Count(s.now.Text(), newline) - s.pairs
+	s.mixed = oldPairs > 0 && oldFeeds > 0
 	a, b := cursor{text: s.old.Text()}, cursor{text: s.now.Text()}
 	for _, block := range s.blocks {
 		s.stay(&a, &b, block.old.from, ends)
@@ -70,6 +76,7 @@ func (s *survey) walk() {
 			if a.line < block.old.to {
 				was, wasEnd = a.next()
 				s.see(was)
+				s.oddRemoved = s.oddRemoved || !utf8.Valid(was)
 			}
 			if b.line < block.now.to {
 				is, isEnd = b.next()
@@ -143,13 +150,37 @@ func (s *survey) see(line []byte) {
 		}
 		r, size := utf8.DecodeRune(line[i:])
 		i += size
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if unseen.Is(r) && !mark(r) {
 			if s.hidden++; s.example == 0 {
 				s.example = r
 			}
 			return
 		}
 	}
+}
+
+// lossy says that something is lost that neither the diff nor a note can bring back.
+func (s *survey) lossy() bool {
+	return s.oddRemoved || s.halfLost || s.mixed && s.toPairs+s.toFeeds > 0
+}
+
+// halves sees to half a unit at the end of UTF-16, which is in no line.
+func (s *survey) halves(before, after []byte) {
+	half := func(d *document.Document, content []byte) string {
+		if !wide(d.Encoding()) || len(content)%2 == 0 {
+			return ""
+		}
+		return string(content[len(content)-1:])
+	}
+	was, is := half(s.old, before), half(s.now, after)
+	s.halfChanged, s.halfLost = was != is, was != is && was != ""
+}
+
+func wide(e text.Encoding) bool { return e == text.UTF16LE || e == text.UTF16BE }
+
+// mark reports marks on other letters, which languages need.
+func mark(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Me) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // notes says in words what was found.
@@ -177,6 +208,9 @@ func (s *survey) notes(before, after []byte) []string {
 	if !utf8.Valid(s.old.Text()) || !utf8.Valid(s.now.Text()) {
 		note("bytes that are no UTF-8 are shown as %c", utf8.RuneError)
 	}
+	if s.halfChanged {
+		note("the last byte, which is half a character, is not shown")
+	}
 	if len(notes) == 0 && len(s.blocks) == 0 {
 		note("nothing changes but bytes that are no text")
 	}
@@ -185,7 +219,7 @@ func (s *survey) notes(before, after []byte) []string {
 
 // made says what is to be said of a new file.
 func (s *survey) made(note func(string, ...any)) {
-	if encoding := s.now.Encoding(); encoding == text.UTF16LE || encoding == text.UTF16BE {
+	if encoding := s.now.Encoding(); wide(encoding) {
 		note("encoding: %s", encoding)
 	}
 	if s.now.Marked() {
@@ -198,7 +232,6 @@ func (s *survey) made(note func(string, ...any)) {
 
 // changed says what is to be said of a file that was there and stays.
 func (s *survey) changed(note func(string, ...any)) {
-	wide := func(e text.Encoding) bool { return e == text.UTF16LE || e == text.UTF16BE }
 	if was, is := s.old.Encoding(), s.now.Encoding(); was != is && (wide(was) || wide(is)) {
 		note("encoding: %s to %s", was, is)
 	}

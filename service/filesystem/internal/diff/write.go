@@ -19,6 +19,8 @@ type writer struct {
 	full  bool // a line did not fit, so none after it is tried
 	left  int  // how many lines were left out since the last that was written
 	stat  *Stat
+	// patience is what is left of it for the comparing of long lines.
+	patience int
 }
 
 // hunks writes what changed between two texts.
@@ -80,7 +82,7 @@ func (w *writer) stays(a, b *cursor, to int) {
 	for a.line < to {
 		line, ending := a.next()
 		b.next()
-		w.line(' ', line, ending, 0, w.limit)
+		w.line(' ', line, ending, nil, w.limit)
 	}
 }
 
@@ -93,60 +95,46 @@ func (w *writer) block(a, b *cursor, block block) {
 	room, full := w.limit-w.out.Len(), w.full
 	allowed := w.limit - min(end.at-b.at+2*(end.line-b.line), room/2)
 	for a.line < block.old.to {
-		focus := pair(&is, block.now.to)
+		facing := facingIn(&is, block.now.to)
 		line, ending := a.next()
-		w.line('-', line, ending, focus(line), allowed)
+		w.line('-', line, ending, func() []span { return w.removed(line, facing) }, allowed)
 	}
 	if w.full && !full && b.line < block.now.to {
 		w.resume()
 		w.full = false
 	}
 	for b.line < block.now.to {
-		focus := pair(&was, block.old.to)
+		facing := facingIn(&was, block.old.to)
 		line, ending := b.next()
-		w.line('+', line, ending, focus(line), w.limit)
+		w.line('+', line, ending, func() []span { return w.added(facing, line) }, w.limit)
 	}
 }
 
-// pair gives where a line begins to differ from the next one of the other side.
-func pair(other *cursor, to int) func(line []byte) int {
+// facingIn is the next line of the other side, or nil if it has none.
+func facingIn(other *cursor, to int) []byte {
 	if other.line >= to {
-		return func([]byte) int { return 0 }
+		return nil
 	}
-	facing, _ := other.next()
-	return func(line []byte) int {
-		if len(line) <= service.LineBytes {
-			return 0
-		}
-		n := 0
-		for n < min(len(line), len(facing)) && line[n] == facing[n] {
-			n++
-		}
-		return n
-	}
+	line, _ := other.next()
+	return line
 }
 
-// line writes a line of the diff, of a long one what is around a place in it.
-func (w *writer) line(mark byte, line []byte, ending string, focus, limit int) {
-	shortened := len(line) > service.LineBytes
+// line writes a line of the diff, of a long one what changes and what is around that.
+func (w *writer) line(mark byte, line []byte, ending string, changes func() []span, limit int) {
 	if w.full || w.out.Len()+min(len(line), service.LineBytes) > limit {
 		w.leave()
 		return
 	}
 	var shown string
-	if !shortened {
-		shown = text.Valid(line)
+	shortened, hidden := len(line) > service.LineBytes, false
+	if shortened {
+		var spans []span
+		if changes != nil {
+			spans = changes()
+		}
+		shown, hidden = excerpt(line, spans)
 	} else {
-		from := max(0, min(focus-service.LineBytes/3, len(line)-service.LineBytes))
-		from = text.CutStart(line, from)
-		to := from + text.CutEnd(line[from:], service.LineBytes)
-		shown = text.Valid(line[from:to])
-		if from > 0 {
-			shown = fmt.Sprintf("[%d bytes left out] %s", from, shown)
-		}
-		if to < len(line) {
-			shown = fmt.Sprintf("%s [%d bytes left out]", shown, len(line)-to)
-		}
+		shown = text.Valid(line)
 	}
 	shown = string(mark) + shown + "\n"
 	if ending == "" {
@@ -158,6 +146,9 @@ func (w *writer) line(mark byte, line []byte, ending string, focus, limit int) {
 	}
 	if shortened {
 		w.stat.Shortened++
+	}
+	if hidden {
+		w.stat.Hidden++
 	}
 	w.out.WriteString(shown)
 }
