@@ -110,6 +110,9 @@ func (d *draft) patchFile(ctx context.Context, file patch.File) error {
 			if t.there {
 				return &service.FileError{Kind: service.FileExists, Detail: "is there already, and the patch adds it"}
 			}
+			if err := mustBeNamed(t, service.RegularFile); err != nil {
+				return err
+			}
 			content, err := file.Apply(nil, true)
 			if err != nil {
 				return err
@@ -156,6 +159,9 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 		return d.rename(ctx, t, to)
 	}
 	if err := mustBeFree(to); err != nil {
+		return err
+	}
+	if err := mustBeNamed(to, service.RegularFile); err != nil {
 		return err
 	}
 	old, digest, err := d.content(ctx, t)
@@ -210,6 +216,11 @@ func mustBeFree(to target) error {
 func (d *draft) rename(ctx context.Context, t, to target) error {
 	if err := mustBeFree(to); err != nil {
 		return err
+	}
+	for _, named := range []target{t, to} {
+		if err := mustBeNamed(named, t.info.Kind); err != nil {
+			return err
+		}
 	}
 	if strings.HasPrefix(to.resolved, t.resolved+"/") {
 		return badPath(to.spelled, "lies within what is moved")

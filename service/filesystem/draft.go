@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolhost/toolhost/internal/unseen"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
 	"github.com/toolhost/toolhost/service/filesystem/internal/commit"
@@ -33,6 +33,10 @@ type draft struct {
 	saw    []sight
 	size   int64
 	diff   strings.Builder
+	// ended says that the diff ends with that of a file, unnoted how many notes had no
+	// room in it.
+	ended   bool
+	unnoted int
 }
 
 // An item is one file or directory of a change.
@@ -111,7 +115,7 @@ func (d *draft) stage(ctx context.Context) (*Stage, error) {
 			return nil, describe(i.spelled, err)
 		}
 	}
-	d.staged.Diff = d.diff.String()
+	d.staged.Diff = d.shown()
 	d.staged.Resources = slices.Compact(d.staged.Resources)
 	return &Stage{
 		system: d.system, staged: d.staged, revealed: d.revealed, session: d.caller.Session, judged: d.judged,
@@ -221,29 +225,67 @@ func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) err
 // show adds the diff of a file; a nil side is that there is none.
 func (d *draft) show(t target, change *service.FileChange, old, content []byte) {
 	d.revealed = d.revealed && (old == nil || d.readable(t))
+	if old != nil && t.info.ReadOnly {
+		d.note("read-only file: %s, which does not keep it from being changed", plain(t.resolved))
+	}
 	text, stat := diff.Unified(t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
-	d.diff.WriteString(text)
+	if text != "" {
+		d.apart()
+		d.diff.WriteString(text)
+		d.ended = true
+	}
 	change.Added, change.Removed = stat.Added, stat.Removed
-	if old != nil && (stat.Cut > 0 || stat.Binary) {
+	if old != nil && (stat.Cut > 0 || stat.Hidden > 0 || stat.Lossy || stat.Binary) {
 		d.staged.Irreversible = true
 	}
 }
 
-// note adds a line to what is shown.
+// note adds a line to what is shown, or counts it if there is no room.
 func (d *draft) note(format string, args ...any) {
-	if d.diff.Len() < service.MaxDiff {
-		fmt.Fprintf(&d.diff, format+"\n", args...)
+	if d.diff.Len() >= service.MaxDiff {
+		d.unnoted++
+		return
 	}
+	d.apart()
+	fmt.Fprintf(&d.diff, format+"\n", args...)
+}
+
+// apart puts an empty line after the diff of a file, so that what follows is none of
+// that file's lines.
+func (d *draft) apart() {
+	if d.ended {
+		d.diff.WriteByte('\n')
+		d.ended = false
+	}
+}
+
+// shown is the diff with its notes, and says how many notes are missing.
+func (d *draft) shown() string {
+	if d.unnoted > 0 {
+		d.apart()
+		fmt.Fprintf(&d.diff, "[%d more lines about what is moved, removed or made are left out]\n", d.unnoted)
+	}
+	return d.diff.String()
 }
 
 // plain is a path as a line shows it: quoted where it has what could not be seen, or
 // could be taken for something else.
 func plain(name string) string {
 	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.Contains(name, " -> ")
-	if odd || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(name)
+	if odd || strings.ContainsFunc(name, func(r rune) bool { return r == unicode.ReplacementChar || unseen.Is(r) }) {
+		return unseen.Quote(name)
 	}
 	return name
+}
+
+// mustBeNamed refuses the name of a directory where one of a file is needed.
+func mustBeNamed(t target, what service.FileKind) error {
+	if t.slash && what != service.Directory {
+		return &service.FileError{
+			Kind: service.FileNotDirectory, Path: t.spelled, Detail: "ends in a slash, and is no directory; name the file without it",
+		}
+	}
+	return nil
 }
 
 // known refuses to change what this session has seen otherwise than it is now, and,
