@@ -193,7 +193,7 @@ func (d *draft) readable(t target) bool {
 }
 
 // put adds that a file gets new content.
-func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) error {
+func (d *draft) put(ctx context.Context, t target, old, content []byte, digest [sha256.Size]byte) error {
 	if len(content) > service.MaxContent {
 		return &service.FileError{Kind: service.FileTooLarge, Detail: "would be too large: at most 64 MiB"}
 	}
@@ -213,20 +213,26 @@ func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) err
 	d.steps = append(d.steps, step)
 	d.size += int64(len(content))
 	d.saw = append(d.saw, sight{path: t.resolved, content: sha256.Sum256(content)})
-	d.show(t, &change, old, content)
+	if err := d.show(ctx, t, &change, old, content); err != nil {
+		return err
+	}
 	d.staged.Files = append(d.staged.Files, change)
 	return nil
 }
 
 // show adds the diff of a file; a nil side is that there is none.
-func (d *draft) show(t target, change *service.FileChange, old, content []byte) {
+func (d *draft) show(ctx context.Context, t target, change *service.FileChange, old, content []byte) error {
 	d.revealed = d.revealed && (old == nil || d.readable(t))
-	text, stat := diff.Unified(t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	text, stat, err := diff.Unified(ctx, t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	if err != nil {
+		return err
+	}
 	d.diff.WriteString(text)
 	change.Added, change.Removed = stat.Added, stat.Removed
 	if old != nil && (stat.Cut > 0 || stat.Binary) {
 		d.staged.Irreversible = true
 	}
+	return nil
 }
 
 // note adds a line to what is shown.
