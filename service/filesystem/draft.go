@@ -24,8 +24,8 @@ type draft struct {
 	caller      Caller
 	items       []item
 	directories map[string]beneath.Info
-	made        []string // directories that the change makes
-	revealed    bool     // the caller may read all that the change shows
+	made        map[string]bool // directories that the change makes
+	revealed    bool            // the caller may read all that the change shows
 
 	staged service.Staged
 	judged []string
@@ -133,10 +133,10 @@ func (d *draft) beginIn(t target) error {
 		there = path.Dir(t.missing[0])
 	}
 	for _, dir := range t.missing {
-		if slices.Contains(d.made, dir) {
+		if d.made[dir] {
 			continue
 		}
-		d.made = append(d.made, dir)
+		d.made[dir] = true
 		d.steps = append(d.steps, commit.Step{Kind: commit.MakeDirectory, Path: dir})
 	}
 	info, err := beneath.Lstat(int(d.system.dir.Fd()), there)

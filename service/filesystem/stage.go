@@ -56,7 +56,7 @@ func (f *FileSystem) Stage(ctx context.Context, caller Caller, change service.Ch
 		return nil, err
 	}
 	defer done()
-	d := &draft{system: f, caller: caller, directories: map[string]beneath.Info{}, revealed: true}
+	d := &draft{system: f, caller: caller, directories: map[string]beneath.Info{}, made: map[string]bool{}, revealed: true}
 	if err := d.read(ctx, change); err != nil {
 		return nil, err
 	}

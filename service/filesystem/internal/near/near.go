@@ -31,10 +31,10 @@ const (
 //
 // Of a content over maxBytes only a part is looked at: around the first place where
 // the longest line of wanted stands, or else the beginning. Where nothing is near in
-// that part, it says which one it was. Of wanted as much counts. So what a miss costs
+// that part, it says which one it was. Of wanted, lines in as much count. So what a miss costs
 // does not grow with the file.
 func Describe(ctx context.Context, content []byte, wanted string) string {
-	lines := split(wanted[:min(len(wanted), maxBytes)])
+	lines := split(wanted)
 	w := around(content, lines)
 	for _, look := range []func() string{
 		func() string { return w.alike(ctx, wanted) },
@@ -133,6 +133,9 @@ func (w window) alike(ctx context.Context, wanted string) string {
 // split gives the lines of what was looked for, as many as are compared, without
 // the blank ones at its end.
 func split(wanted string) [][]byte {
+	if len(wanted) > maxBytes { // a part of a line is not like a line
+		wanted = wanted[:strings.LastIndexByte(wanted[:maxBytes], '\n')+1]
+	}
 	var lines [][]byte
 	for line := range strings.SplitSeq(strings.TrimRight(wanted, " \t\r\n"), "\n") {
 		if len(lines) == maxLines {

@@ -67,6 +67,7 @@ func TestDescribeLarge(t *testing.T) {
 		{"a line differs there", head + "one line\nanother line\n" + head, "one lime\nanother line\n", fmt.Sprintf(`the most similar are lines %d to %d, where 1 of 2 lines are the same; line %d is "one line"`, lines+1, lines+2, lines+1)},
 		{"at the end", head + "another line\n", "another line\nmore\n", fmt.Sprintf(`the file ends at line %d where "more"`, lines+1)},
 		{"at the beginning", "One line\n" + head, "one line", `line 1 differs from it only in letter case`},
+		{"a text that is too long", strings.Repeat("x", 5*maxBytes), strings.Repeat("x", 2*maxBytes) + "b", "nothing like it stands in line 1, "},
 		{"nowhere", head, "quite another thing", fmt.Sprintf("nothing like it stands in lines 1 to %d, and the rest of so large a file was not compared", maxBytes/len(filler))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,6 +88,7 @@ func TestDescribeHostile(t *testing.T) {
 		{"the same lines", "}\n", strings.Repeat("}\n", 1<<20) + "b"},
 		{"similar lines", "abcabcabcabd\n", "abcabcabcabe"},
 		{"letters that are not folded fast", "\u1e9e\u0410", strings.Repeat("\u1e9e\u0410", 1<<19) + "b"},
+		{"a long text of them", "\u1e9e\u0410", strings.Repeat("\u1e9e\u0410", 1<<20) + "b"},
 		{"lines of them", "\u1e9e\u0410\n", strings.Repeat("\u1e9e\u0410\n", 1<<19) + "b"},
 	} {
 		content := bytes.Repeat([]byte(tt.line), 64<<20/len(tt.line))
