@@ -24,8 +24,8 @@ type draft struct {
 	caller      Caller
 	items       []item
 	directories map[string]beneath.Info
-	made        []string // directories that the change makes
-	revealed    bool     // the caller may read all that the change shows
+	made        map[string]bool // directories that the change makes
+	revealed    bool            // the caller may read all that the change shows
 
 	staged service.Staged
 	judged []string
@@ -192,10 +192,10 @@ func (d *draft) beginIn(t target) error {
 		there = path.Dir(t.missing[0])
 	}
 	for _, dir := range t.missing {
-		if slices.Contains(d.made, dir) {
+		if d.made[dir] {
 			continue
 		}
-		d.made = append(d.made, dir)
+		d.made[dir] = true
 		d.steps = append(d.steps, commit.Step{Kind: commit.MakeDirectory, Path: dir})
 	}
 	info, err := beneath.Lstat(int(d.system.dir.Fd()), there)
@@ -265,7 +265,7 @@ func (d *draft) digest(ctx context.Context, t target) (digest [sha256.Size]byte,
 }
 
 // put adds that a file gets new content.
-func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) error {
+func (d *draft) put(ctx context.Context, t target, old, content []byte, digest [sha256.Size]byte) error {
 	if len(content) > service.MaxContent {
 		return &service.FileError{Kind: service.FileTooLarge, Detail: "would be too large: at most 64 MiB"}
 	}
@@ -287,20 +287,26 @@ func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) err
 	d.judge(t)
 	d.steps = append(d.steps, step)
 	d.saw = append(d.saw, sight{path: t.resolved, content: sha256.Sum256(content)})
-	d.show(t, &change, old, content)
+	if err := d.show(ctx, t, &change, old, content); err != nil {
+		return err
+	}
 	d.staged.Files = append(d.staged.Files, change)
 	return nil
 }
 
 // show adds the diff of a file; a nil side is that there is none.
-func (d *draft) show(t target, change *service.FileChange, old, content []byte) {
+func (d *draft) show(ctx context.Context, t target, change *service.FileChange, old, content []byte) error {
 	d.revealed = d.revealed && (old == nil || d.readable(t))
-	text, stat := diff.Unified(t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	text, stat, err := diff.Unified(ctx, t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	if err != nil {
+		return err
+	}
 	d.diff.WriteString(text)
 	change.Added, change.Removed = stat.Added, stat.Removed
 	if old != nil && (stat.Cut > 0 || stat.Binary) {
 		d.staged.Irreversible = true
 	}
+	return nil
 }
 
 // note adds a line to what is shown.

@@ -7,6 +7,7 @@ package diff
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,21 +44,37 @@ type Stat struct {
 //
 // The lines of the diff take limit bytes at most; what is beyond is counted in a
 // line of words in its place. A line over [service.LineBytes] is shown around what
-// changed in it. Time and memory are linear in both sides, whatever the bytes.
-func Unified(name string, before, after []byte, limit int) (string, Stat) {
+// changed in it. Time and memory are linear in both sides, whatever the bytes. When ctx
+// ends, Unified does too, soon, with the cause; there is no other error.
+func Unified(ctx context.Context, name string, before, after []byte, limit int) (string, Stat, error) {
+	text, stat := unified(ctx, name, before, after, limit)
+	if ctx.Err() != nil { // the text is not all of it
+		return "", Stat{}, context.Cause(ctx)
+	}
+	return text, stat, nil
+}
+
+func unified(ctx context.Context, name string, before, after []byte, limit int) (string, Stat) {
 	if before != nil && after != nil && bytes.Equal(before, after) || before == nil && after == nil {
 		return "", Stat{}
 	}
 	var stat Stat
-	old, err := document.Open(before)
-	now, errNow := document.Open(after)
+	old, err := document.Open(ctx, before)
+	now, errNow := document.Open(ctx, after)
 	if err != nil || errNow != nil {
 		stat.Binary = true
 		return heads(name, before, after) + sizes(before, after, err, errNow), stat
 	}
-	c := compare(old.Plain(), now.Plain())
+	oldPlain, err := old.Plain(ctx)
+	nowPlain, errNow := now.Plain(ctx)
+	if err != nil || errNow != nil {
+		return "", stat
+	}
+	c := compare(ctx, oldPlain, nowPlain)
 	s := survey{old: old, now: now, blocks: c.blocks}
-	s.walk()
+	if s.walk(ctx) != nil {
+		return "", stat
+	}
 	for _, b := range c.blocks {
 		stat.Removed += b.old.lines()
 		stat.Added += b.now.lines()
@@ -72,7 +89,7 @@ func Unified(name string, before, after []byte, limit int) (string, Stat) {
 	}
 	out.WriteString(heads(name, before, after))
 	w := writer{out: &out, limit: out.Len() + max(limit, 0), stat: &stat}
-	w.hunks(old.Text(), now.Text(), c)
+	w.hunks(ctx, old.Text(), now.Text(), c)
 	return out.String(), stat
 }
 
