@@ -149,3 +149,6 @@ func (q quiet) Permit(_ context.Context, action string, resources ...string) err
 
 // Allows implements [filesystem.Gate].
 func (q quiet) Allows(action, resource string) bool { return q.gate.Allows(action, resource) }
+
+// Denies implements [filesystem.Gate].
+func (q quiet) Denies(action, resource string) bool { return !q.gate.Allows(action, resource) }

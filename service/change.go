@@ -9,8 +9,8 @@ const (
 	MaxChangeBytes = 12 << 20
 	// MaxReplacements is how many replacements one edit may have.
 	MaxReplacements = 100
-	// MaxChangedFiles is how many files one change may be about, those in a removed
-	// directory included.
+	// MaxChangedFiles is how many files one change may be about. A directory counts as
+	// one; so many of the files in it are asked for by their names, where they must be.
 	MaxChangedFiles = 256
 	// MaxDiff is where the diff of a change is cut, in bytes.
 	MaxDiff = 256 << 10

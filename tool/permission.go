@@ -82,6 +82,9 @@ type Gate interface {
 	// Allows says, without asking anybody, whether a search or listing may show the
 	// resource (law 39).
 	Allows(action, resource string) bool
+	// Denies says, without asking anybody and without refusing the call, whether Permit
+	// would refuse the resource whatever a person says.
+	Denies(action, resource string) bool
 	// Refused is the first refusal of the call, or nil.
 	Refused() *Refusal
 }

@@ -223,6 +223,7 @@ type open struct{}
 
 func (open) Permit(context.Context, string, ...string) error { return nil }
 func (open) Allows(string, string) bool                      { return true }
+func (open) Denies(string, string) bool                      { return false }
 
 // readingPolicy allows what the built-in plugin asks for, by rules.
 func readingPolicy(tb testing.TB) *permission.Policy {

@@ -212,6 +212,7 @@ func (nobody) Permit(context.Context, string, ...string) error {
 	return fmt.Errorf("not for a command")
 }
 func (nobody) Allows(string, string) bool { return false }
+func (nobody) Denies(string, string) bool { return true }
 func (nobody) Refused() *tool.Refusal     { return nil }
 
 // close closes exactly this registration.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,7 +58,10 @@ func newLease(b *Broker, call tool.Call, silent string) *Lease {
 
 // caller is on whose behalf the filesystem acts.
 func (l *Lease) caller() filesystem.Caller {
-	return filesystem.Caller{Gate: l.gate, Session: l.whose.Session, Preparing: l.silent != ""}
+	return filesystem.Caller{
+		Gate: l.gate, Session: l.whose.Session, Preparing: l.silent != "",
+		WriteOnly: !slices.Contains(l.broker.options.Grants, service.GrantFileSystemRead),
+	}
 }
 
 // Token is what callbacks carry.

@@ -50,6 +50,7 @@ func (closedGate) Permit(_ context.Context, action string, resources ...string) 
 }
 
 func (closedGate) Allows(string, string) bool { return false }
+func (closedGate) Denies(string, string) bool { return true }
 func (closedGate) Refused() *tool.Refusal     { return nil }
 
 func closed(action string, resources []string) error {

@@ -27,7 +27,7 @@ func (d *draft) write(ctx context.Context, c service.WriteFile) error {
 			if t.slash {
 				return &service.FileError{Kind: service.FileBadPath, Detail: "ends in a slash, and a file is to be written; name the file"}
 			}
-			return d.put(t, nil, c.Content, [sha256.Size]byte{})
+			return d.put(ctx, t, nil, c.Content, [sha256.Size]byte{})
 		}
 		if c.CreateOnly {
 			return &service.FileError{Kind: service.FileExists, Detail: "is there already, and was only to be created; read it first, or choose another name"}
@@ -37,13 +37,14 @@ func (d *draft) write(ctx context.Context, c service.WriteFile) error {
 			return err
 		}
 		content := text.Like(old, c.Content)
-		if bytes.Equal(old, content) {
+		same := bytes.Equal(old, content)
+		if same && d.reading(t) == freely {
 			return nil // nothing is to be done
 		}
-		if err := d.known(ctx, t, digest, true); err != nil {
+		if err := d.known(ctx, t, digest, true); err != nil || same {
 			return err
 		}
-		return d.put(t, old, content, digest)
+		return d.put(ctx, t, old, content, digest)
 	}})
 }
 
@@ -62,7 +63,7 @@ func (d *draft) edit(ctx context.Context, c service.EditFile) error {
 	}
 	return d.add(ctx, item{spelled: c.Path, work: func(ctx context.Context, t target) error {
 		return d.rework(ctx, t, func(old []byte) ([]byte, error) {
-			result, err := edit.Apply(old, replacements, d.readable(t))
+			result, err := edit.Apply(ctx, old, replacements, d.readable(t))
 			return result.Content, err
 		})
 	}})
@@ -72,6 +73,9 @@ func (d *draft) edit(ctx context.Context, c service.EditFile) error {
 func (d *draft) rework(ctx context.Context, t target, follow func(old []byte) ([]byte, error)) error {
 	if !t.there {
 		return &service.FileError{Kind: service.FileNotFound, Detail: "does not exist; write makes new files"}
+	}
+	if err := d.compared(ctx, t); err != nil {
+		return err
 	}
 	old, digest, err := d.content(ctx, t)
 	if err != nil {
@@ -84,14 +88,14 @@ func (d *draft) rework(ctx context.Context, t target, follow func(old []byte) ([
 	if bytes.Equal(old, content) {
 		return nil
 	}
-	return d.put(t, old, content, digest)
+	return d.put(ctx, t, old, content, digest)
 }
 
 func (d *draft) patch(ctx context.Context, c service.ApplyPatch) error {
 	if err := checkSize("the patch", len(c.Text)); err != nil {
 		return err
 	}
-	files, err := patch.Parse(c.Text)
+	files, err := patch.Parse(ctx, c.Text)
 	if err != nil {
 		return err
 	}
@@ -106,18 +110,18 @@ func (d *draft) patch(ctx context.Context, c service.ApplyPatch) error {
 func (d *draft) patchFile(ctx context.Context, file patch.File) error {
 	switch file.Kind {
 	case patch.Add:
-		return d.add(ctx, item{spelled: file.New, work: func(_ context.Context, t target) error {
+		return d.add(ctx, item{spelled: file.New, work: func(ctx context.Context, t target) error {
 			if t.there {
 				return &service.FileError{Kind: service.FileExists, Detail: "is there already, and the patch adds it"}
 			}
 			if err := mustBeNamed(t, service.RegularFile); err != nil {
 				return err
 			}
-			content, err := file.Apply(nil, true)
+			content, err := file.Apply(ctx, nil, true)
 			if err != nil {
 				return err
 			}
-			return d.put(t, nil, content, [sha256.Size]byte{})
+			return d.put(ctx, t, nil, content, [sha256.Size]byte{})
 		}})
 	case patch.Delete:
 		return d.add(ctx, item{spelled: file.Old, itself: true, work: func(ctx context.Context, t target) error {
@@ -135,18 +139,21 @@ func (d *draft) patchFile(ctx context.Context, file patch.File) error {
 		}})
 	default:
 		return d.add(ctx, item{spelled: file.Old, work: func(ctx context.Context, t target) error {
-			return d.rework(ctx, t, func(old []byte) ([]byte, error) { return file.Apply(old, d.readable(t)) })
+			return d.rework(ctx, t, func(old []byte) ([]byte, error) { return file.Apply(ctx, old, d.readable(t)) })
 		}})
 	}
 }
 
 // emptied sees that a file that a patch deletes holds what the patch says.
 func (d *draft) emptied(ctx context.Context, t target, file patch.File) error {
+	if err := d.compared(ctx, t); err != nil {
+		return err
+	}
 	old, _, err := d.content(ctx, t)
 	if err != nil {
 		return err
 	}
-	left, err := file.Apply(old, d.readable(t))
+	left, err := file.Apply(ctx, old, d.readable(t))
 	if err == nil && len(left) > 0 {
 		err = &service.FileError{Kind: service.FileNoMatch, Detail: "has more in it than the patch deletes; nothing was changed"}
 	}
@@ -164,12 +171,18 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 	if err := mustBeNamed(to, service.RegularFile); err != nil {
 		return err
 	}
+	if err := d.compared(ctx, t); err != nil { // nor is it uncovered then
+		return err
+	}
 	old, digest, err := d.content(ctx, t)
 	if err != nil {
 		return err
 	}
-	content, err := file.Apply(old, d.readable(t))
+	content, err := file.Apply(ctx, old, d.readable(t))
 	if err != nil {
+		return err
+	}
+	if err := d.hold(int64(len(content))); err != nil {
 		return err
 	}
 	if err := d.beginIn(t); err != nil {
@@ -183,13 +196,14 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 	d.steps = append(d.steps,
 		commit.Step{Kind: commit.Create, Path: to.resolved, Content: content, Like: t.resolved},
 		commit.Step{Kind: commit.Remove, Path: t.resolved, Before: commit.Before{Info: t.info, Digest: digest}})
-	d.size += int64(len(content))
 	d.saw = append(d.saw, sight{path: to.resolved, content: sha256.Sum256(content)})
 	change := service.FileChange{
 		Kind: service.FileMoved, Path: to.spelled, Resolved: to.resolved, From: t.resolved, Size: int64(len(content)), Names: t.info.Names - 1,
 	}
 	d.note("moved: %s -> %s", plain(t.resolved), plain(to.resolved))
-	d.show(t, &change, old, content)
+	if err := d.show(ctx, t, &change, old, content); err != nil {
+		return err
+	}
 	d.staged.Files = append(d.staged.Files, change)
 	return nil
 }
@@ -234,7 +248,7 @@ func (d *draft) rename(ctx context.Context, t, to target) error {
 	d.judge(t)
 	d.judge(to)
 	change := service.FileChange{Kind: service.FileMoved, Path: to.spelled, Resolved: to.resolved, From: t.resolved, Size: t.info.Size}
-	before := commit.Before{Info: t.info}
+	before, within := commit.Before{Info: t.info}, ""
 	switch t.info.Kind {
 	case service.Directory:
 		change.Kind, change.Size = service.DirectoryMoved, 0
@@ -242,12 +256,10 @@ func (d *draft) rename(ctx context.Context, t, to target) error {
 		if err != nil {
 			return err
 		}
-		if err := d.judgeTree(t, tree); err != nil {
+		if err := d.moveTree(ctx, t, to, tree); err != nil {
 			return err
 		}
-		if err := d.judgeTree(to, tree); err != nil {
-			return err
-		}
+		within = fmt.Sprintf(" with %d files and directories in it", len(tree))
 	case service.Symlink:
 		target, err := beneath.Readlink(int(d.system.dir.Fd()), t.resolved)
 		if err != nil {
@@ -255,13 +267,46 @@ func (d *draft) rename(ctx context.Context, t, to target) error {
 		}
 		before.Target, change.Size = target, 0
 	case service.RegularFile:
-		if saw, ok, err := d.system.seen(ctx, d.caller.Session, t.resolved); err == nil && ok {
-			d.saw = append(d.saw, sight{path: to.resolved, content: saw})
+		if err := d.moveFile(ctx, t, to); err != nil {
+			return err
 		}
 	}
 	d.steps = append(d.steps, commit.Step{Kind: commit.Move, Path: t.resolved, To: to.resolved, Before: before})
-	d.note("moved: %s -> %s", plain(t.resolved), plain(to.resolved))
+	d.note("moved: %s -> %s%s", plain(t.resolved), plain(to.resolved), within)
 	d.staged.Files = append(d.staged.Files, change)
+	return nil
+}
+
+// moveFile sees that a file may have its new name; what the session saw of it goes along.
+func (d *draft) moveFile(ctx context.Context, t, to target) error {
+	if err := d.uncovered(ctx, t, to); err != nil {
+		return err
+	}
+	if saw, ok, err := d.system.seen(ctx, d.caller.Session, t.resolved); err == nil && ok {
+		d.saw = append(d.saw, sight{path: to.resolved, content: saw})
+	}
+	return nil
+}
+
+// moveTree is moveFile for all that is in a directory.
+func (d *draft) moveTree(ctx context.Context, t, to target, tree []commit.Entry) error {
+	if err := d.judgeTree(ctx, t, tree); err != nil {
+		return err
+	}
+	if err := d.judgeTree(ctx, to, tree); err != nil {
+		return err
+	}
+	for _, e := range tree {
+		if e.Info.Kind != service.RegularFile {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := d.moveFile(ctx, below(t, e), below(to, e)); err != nil {
+			return describe(under(t.spelled, e.Path), err)
+		}
+	}
 	return nil
 }
 
@@ -290,11 +335,12 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 			return err
 		}
 		if len(tree) > 0 && !recursive {
-			return &service.FileError{
-				Kind: service.FileIsDirectory, Detail: fmt.Sprintf("is a directory with %d files and directories in it; it is removed with all of them if recursive is true", len(tree)),
-			}
+			return d.notEmpty(t, tree)
 		}
-		if err := d.judgeTree(t, tree); err != nil {
+		if err := d.judgeTree(ctx, t, tree); err != nil {
+			return err
+		}
+		if err := d.knownTree(ctx, t, tree); err != nil {
 			return err
 		}
 		before.Tree = tree
@@ -320,7 +366,9 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 			return err
 		}
 		before.Digest = digest
-		d.show(t, &change, old, nil)
+		if err := d.show(ctx, t, &change, old, nil); err != nil {
+			return err
+		}
 	default:
 		d.note("removed: %s, which is no regular file", plain(t.resolved))
 	}
@@ -349,11 +397,11 @@ func (d *draft) makeDirectory(ctx context.Context, spelled string) error {
 	}})
 }
 
-// Bounds of a directory that is removed or moved.
-const (
-	maxTree      = 10_000 // files and directories in it
-	maxTreeNamed = 100    // of them in what is shown
-)
+// maxTreeNamed is how much of what is in a removed directory is named in what is shown.
+const maxTreeNamed = 100
+
+// entryBytes is what an entry of a directory takes, beside its paths.
+const entryBytes = 200
 
 func (d *draft) tree(ctx context.Context, t target) ([]commit.Entry, error) {
 	parent, err := beneath.Open(int(d.system.dir.Fd()), path.Dir(t.resolved), unix.O_RDONLY|unix.O_DIRECTORY)
@@ -361,21 +409,41 @@ func (d *draft) tree(ctx context.Context, t target) ([]commit.Entry, error) {
 		return nil, err
 	}
 	defer beneath.Close(parent)
-	tree, err := commit.Tree(ctx, parent, path.Base(t.resolved), maxTree)
-	if commit.IsTooLarge(err) {
-		return nil, &service.FileError{
-			Kind: service.FileTooLarge, Detail: fmt.Sprintf("has more than %d files and directories in it; take what is in it in several calls", maxTree),
-		}
+	tree, err := commit.Tree(ctx, parent, path.Base(t.resolved), commit.MaxEntries)
+	if err != nil {
+		return nil, err
 	}
-	return tree, err
+	size := 0
+	for _, e := range tree {
+		size += entryBytes + len(e.Path) + len(t.spelled) + len(t.resolved) + 2*len(e.Path)
+	}
+	return tree, d.hold(int64(size))
+}
+
+func (d *draft) notEmpty(t target, tree []commit.Entry) error {
+	how := "more"
+	if d.listed(t) {
+		how = fmt.Sprintf("%d files and directories", len(tree))
+	}
+	return &service.FileError{
+		Kind: service.FileIsDirectory, Detail: fmt.Sprintf("is a directory with %s in it; it is removed with all of it if recursive is true", how),
+	}
 }
 
 // judgeTree has what is in a directory judged too: what may not be changed without
-// being asked for is asked for by its name.
-func (d *draft) judgeTree(t target, tree []commit.Entry) error {
+// being asked for is asked for by its name, as far as that can be looked through.
+// The rest is asked for with the directory itself.
+func (d *draft) judgeTree(ctx context.Context, t target, tree []commit.Entry) error {
+	itself := false
+	for _, spelling := range t.resources() {
+		itself = itself || !d.caller.Gate.Allows(service.ActionEdit, spelling)
+	}
 	named := 0
 	for _, e := range tree {
-		inside := target{spelled: under(t.spelled, e.Path), resolved: under(t.resolved, e.Path)}
+		inside := below(t, e)
+		if err := d.permit(ctx, service.ActionEdit, inside); err != nil {
+			return err
+		}
 		d.judged = append(d.judged, inside.resources()...)
 		allowed := true
 		for _, spelling := range inside.resources() {
@@ -384,17 +452,22 @@ func (d *draft) judgeTree(t target, tree []commit.Entry) error {
 		if allowed {
 			continue
 		}
-		if named++; named > service.MaxChangedFiles {
+		if named++; named <= service.MaxChangedFiles {
+			d.staged.Resources = append(d.staged.Resources, inside.resources()...)
+		} else if !itself {
 			return &service.FileError{
 				Kind: service.FileTooLarge, Detail: fmt.Sprintf("has more than %d files in it that must be asked for; take them in several calls", service.MaxChangedFiles),
 			}
 		}
-		d.staged.Resources = append(d.staged.Resources, inside.resources()...)
 	}
 	return nil
 }
 
 func (d *draft) noteTree(t target, tree []commit.Entry) {
+	d.revealed = d.revealed && d.listed(t)
+	for _, e := range tree {
+		d.revealed = d.revealed && d.listed(below(t, e))
+	}
 	d.note("removed: directory %s with %d files and directories in it", plain(t.resolved), len(tree))
 	for _, e := range tree[:min(len(tree), maxTreeNamed)] {
 		d.note("  %s", plain(e.Path))

@@ -143,6 +143,12 @@
 //     if the file is: read shows neither, so whoever writes cannot give it back (case A11);
 //   - changes of one file are made one after the other, as far as nobody is asked in between.
 //
+// What the gate denies to edit is refused before it is looked at. What depends on the
+// content of a file - an edit, a patch, whether a write changes anything - is refused to
+// whom may not read it, unless the session did so because somebody allowed it; and so is a
+// move to a name under which reading is freer (law 39). The files of one change must not be
+// in each other's way.
+//
 // A file of up to 64 MiB can be changed. Package commit says how it is done, and what
 // remains of a gap; packages edit, patch and diff say what becomes of the bytes.
 //

@@ -24,14 +24,15 @@ type draft struct {
 	caller      Caller
 	items       []item
 	directories map[string]beneath.Info
-	made        []string // directories that the change makes
-	revealed    bool     // the caller may read all that the change shows
+	made        map[string]bool // directories that the change makes
+	revealed    bool            // the caller may read all that the change shows
 
 	staged service.Staged
 	judged []string
 	steps  []commit.Step
 	saw    []sight
-	size   int64
+	size   int64 // that is reserved
+	lent   int64 // of it, until the item is worked out
 	diff   strings.Builder
 	// ended says that the diff ends with that of a file, unnoted how many notes had no
 	// room in it.
@@ -94,7 +95,7 @@ func (d *draft) paths() []string {
 
 // stage works out every item, when their turn has come.
 func (d *draft) stage(ctx context.Context) (*Stage, error) {
-	about := map[string]bool{}
+	var about places
 	for _, i := range d.items {
 		// Whoever had the turn before may have put another file there.
 		now, err := d.find(ctx, &i)
@@ -107,11 +108,22 @@ func (d *draft) stage(ctx context.Context) (*Stage, error) {
 		if now.resolved != i.target.resolved {
 			return nil, describe(i.spelled, errUnsteady())
 		}
-		if about[now.resolved] {
-			return nil, badQuery("the change is about %s twice; say all of it at once, or make two calls", plain(now.resolved))
+		both := []target{now}
+		if i.to != nil {
+			both = append(both, i.to.target)
 		}
-		about[now.resolved] = true
-		if err := i.work(ctx, now); err != nil {
+		if err := about.add(both...); err != nil {
+			return nil, err
+		}
+		err = d.permit(ctx, service.ActionEdit, now)
+		if err == nil && i.to != nil {
+			err = d.permit(ctx, service.ActionEdit, i.to.target)
+		}
+		if err == nil {
+			err = i.work(ctx, now)
+		}
+		d.release()
+		if err != nil {
 			return nil, describe(i.spelled, err)
 		}
 	}
@@ -121,6 +133,53 @@ func (d *draft) stage(ctx context.Context) (*Stage, error) {
 		system: d.system, staged: d.staged, revealed: d.revealed, session: d.caller.Session, judged: d.judged,
 		plan: commit.Plan{Directories: d.directories, Steps: d.steps}, saw: d.saw, size: d.size,
 	}, nil
+}
+
+// hold reserves bytes until the stage is done with.
+func (d *draft) hold(size int64) error {
+	err := d.system.staged.take(d.caller.Session, size)
+	if err == nil {
+		d.size += size
+	}
+	return err
+}
+
+// lend reserves bytes until the item is worked out.
+func (d *draft) lend(size int64) error {
+	err := d.hold(size)
+	if err == nil {
+		d.lent += size
+	}
+	return err
+}
+
+// release gives back what was lent.
+func (d *draft) release() {
+	d.system.staged.give(d.caller.Session, d.lent)
+	d.size -= d.lent
+	d.lent = 0
+}
+
+// places are those that one change is about. No two of them may be one, or one within
+// the other: what is done to the first would change what the second is.
+type places []target
+
+// add takes down what one item is about.
+func (p *places) add(all ...target) error {
+	for _, t := range all {
+		for _, other := range *p {
+			switch {
+			case other.resolved == t.resolved:
+				return badQuery("the change is about %s twice; say all of it at once, or make two calls", plain(t.resolved))
+			case strings.HasPrefix(t.resolved, other.resolved+"/"), strings.HasPrefix(other.resolved, t.resolved+"/"):
+				return badQuery("the change is about %s and about %s, of which one lies within the other; make two calls", plain(other.resolved), plain(t.resolved))
+			case t.there && other.there && t.info.Kind == service.RegularFile && t.info.Same(other.info):
+				return badQuery("%s and %s are two names of one file (hard links); change one of them in a call", plain(other.resolved), plain(t.resolved))
+			}
+		}
+	}
+	*p = append(*p, all...)
+	return nil
 }
 
 // judge takes down under which paths a file is judged.
@@ -137,10 +196,10 @@ func (d *draft) beginIn(t target) error {
 		there = path.Dir(t.missing[0])
 	}
 	for _, dir := range t.missing {
-		if slices.Contains(d.made, dir) {
+		if d.made[dir] {
 			continue
 		}
-		d.made = append(d.made, dir)
+		d.made[dir] = true
 		d.steps = append(d.steps, commit.Step{Kind: commit.MakeDirectory, Path: dir})
 	}
 	info, err := beneath.Lstat(int(d.system.dir.Fd()), there)
@@ -167,39 +226,55 @@ func (d *draft) content(ctx context.Context, t target) ([]byte, [sha256.Size]byt
 	if t.slash {
 		return nil, digest, &service.FileError{Kind: service.FileNotDirectory, Detail: "ends in a slash, and is a file"}
 	}
-	fd, err := beneath.Open(int(d.system.dir.Fd()), t.resolved, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err := d.lend(t.info.Size); err != nil {
+		return nil, digest, err
+	}
+	fd, err := d.openAgain(t)
 	if err != nil {
 		return nil, digest, err
 	}
 	defer beneath.Close(fd)
-	info, err := beneath.Stat(fd)
-	if err != nil {
-		return nil, digest, err
-	}
-	if !info.Same(t.info) {
-		return nil, digest, errUnsteady()
-	}
-	content, err := commit.Read(ctx, fd, info.Size)
+	content, err := commit.Read(ctx, fd, t.info.Size)
 	if err != nil {
 		return nil, digest, err
 	}
 	return content, sha256.Sum256(content), nil
 }
 
-// readable says whether the caller may know what is in a file.
-func (d *draft) readable(t target) bool {
-	for _, spelling := range t.resources() {
-		if !d.caller.Gate.Allows(service.ActionRead, spelling) {
-			return false
-		}
+// openAgain opens the file that a target is.
+func (d *draft) openAgain(t target) (int, error) {
+	fd, err := beneath.Open(int(d.system.dir.Fd()), t.resolved, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return -1, err
 	}
-	return true
+	info, err := beneath.Stat(fd)
+	if err == nil && !info.Same(t.info) {
+		err = errUnsteady()
+	}
+	if err != nil {
+		beneath.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// digest is the digest of a file that is there.
+func (d *draft) digest(ctx context.Context, t target) (digest [sha256.Size]byte, err error) {
+	fd, err := d.openAgain(t)
+	if err != nil {
+		return digest, err
+	}
+	defer beneath.Close(fd)
+	return commit.Digest(ctx, fd)
 }
 
 // put adds that a file gets new content.
-func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) error {
+func (d *draft) put(ctx context.Context, t target, old, content []byte, digest [sha256.Size]byte) error {
 	if len(content) > service.MaxContent {
 		return &service.FileError{Kind: service.FileTooLarge, Detail: "would be too large: at most 64 MiB"}
+	}
+	if err := d.hold(int64(len(content))); err != nil {
+		return err
 	}
 	if err := d.beginIn(t); err != nil {
 		return err
@@ -215,20 +290,24 @@ func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) err
 	}
 	d.judge(t)
 	d.steps = append(d.steps, step)
-	d.size += int64(len(content))
 	d.saw = append(d.saw, sight{path: t.resolved, content: sha256.Sum256(content)})
-	d.show(t, &change, old, content)
+	if err := d.show(ctx, t, &change, old, content); err != nil {
+		return err
+	}
 	d.staged.Files = append(d.staged.Files, change)
 	return nil
 }
 
 // show adds the diff of a file; a nil side is that there is none.
-func (d *draft) show(t target, change *service.FileChange, old, content []byte) {
+func (d *draft) show(ctx context.Context, t target, change *service.FileChange, old, content []byte) error {
 	d.revealed = d.revealed && (old == nil || d.readable(t))
 	if old != nil && t.info.ReadOnly {
 		d.note("read-only file: %s, which does not keep it from being changed", plain(t.resolved))
 	}
-	text, stat := diff.Unified(t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	text, stat, err := diff.Unified(ctx, t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	if err != nil {
+		return err
+	}
 	if text != "" {
 		d.apart()
 		d.diff.WriteString(text)
@@ -238,6 +317,7 @@ func (d *draft) show(t target, change *service.FileChange, old, content []byte) 
 	if old != nil && (stat.Cut > 0 || stat.Hidden > 0 || stat.Lossy || stat.Binary) {
 		d.staged.Irreversible = true
 	}
+	return nil
 }
 
 // note adds a line to what is shown, or counts it if there is no room.
@@ -284,21 +364,6 @@ func mustBeNamed(t target, what service.FileKind) error {
 		return &service.FileError{
 			Kind: service.FileNotDirectory, Path: t.spelled, Detail: "ends in a slash, and is no directory; name the file without it",
 		}
-	}
-	return nil
-}
-
-// known refuses to change what this session has seen otherwise than it is now, and,
-// if it must have been seen, what it has not (law 28).
-func (d *draft) known(ctx context.Context, t target, digest [sha256.Size]byte, must bool) error {
-	saw, ok, err := d.system.seen(ctx, d.caller.Session, t.resolved)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err == nil && ok && saw != digest:
-		return &service.FileError{Kind: service.FileStale, Detail: "changed since this session read it; read it again, then decide"}
-	case (err != nil || !ok) && must: // what cannot be looked up is not known
-		return &service.FileError{Kind: service.FileUnread, Detail: "is there, and this session has not read it; read it before it is replaced, or use edit"}
 	}
 	return nil
 }

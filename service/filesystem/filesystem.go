@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -52,8 +51,7 @@ type FileSystem struct {
 	rules    *ignore.Level // those that hold in the root from outside
 	lease    lease
 	turns    turns
-	// stagedBytes is what the changes hold that were worked out and not yet made.
-	stagedBytes atomic.Int64
+	staged   budget
 
 	mu    sync.Mutex // guards roots
 	roots map[*Root]struct{}

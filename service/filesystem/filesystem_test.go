@@ -23,9 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ Gate = tool.Gate(nil)
 
-// rules is a gate that denies what it is told to, and remembers what was asked.
+// rules is a gate that denies what it is told to, would ask about other things, and
+// remembers what it was asked.
 type rules struct {
 	deny func(action, resource string) bool
+	ask  func(action, resource string) bool // everybody says yes
 
 	mu    sync.Mutex
 	asked []string
@@ -49,7 +51,11 @@ func (r *rules) Permit(_ context.Context, action string, resources ...string) er
 	return nil
 }
 
-func (r *rules) Allows(action, resource string) bool { return !r.denies(action, resource) }
+func (r *rules) Allows(action, resource string) bool {
+	return !r.denies(action, resource) && (r.ask == nil || !r.ask(action, resource))
+}
+
+func (r *rules) Denies(action, resource string) bool { return r.denies(action, resource) }
 
 // write makes files; a name that ends in a slash is a directory, " -> " makes a
 // link and " | " gives the contents.

@@ -199,7 +199,7 @@ func TestLaw27HostileNeighbour(t *testing.T) {
 			t.Errorf("%s is left over", name)
 		}
 	}
-	if held := f.stagedBytes.Load(); held != 0 || len(f.turns.files) > 0 {
+	if held := f.staged.all(); held != 0 || len(f.turns.files) > 0 {
 		t.Errorf("%d bytes and %d turns are still held", held, len(f.turns.files))
 	}
 }

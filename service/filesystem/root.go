@@ -18,12 +18,18 @@ type Gate interface {
 	// Allows says whether a search or listing may show the resource (law 39). It is
 	// called for each file and has to be cheap.
 	Allows(action, resource string) bool
+	// Denies says whether Permit would refuse the resource whatever a person says. It is
+	// cheap as well, and refuses nothing.
+	Denies(action, resource string) bool
 }
 
 // A Caller is on whose behalf the service acts.
 type Caller struct {
 	// Gate answers the permission questions of the call; it must not be nil.
 	Gate Gate
+	// WriteOnly says that the caller was not granted to read: it is not told what is in
+	// files.
+	WriteOnly bool
 	// Session is the session of the call: what is read is evidence for it (law 28). Empty
 	// is none: then nothing is evidence.
 	Session string

@@ -12,17 +12,13 @@ import (
 	"github.com/toolhost/toolhost/service/filesystem/internal/commit"
 )
 
-// maxStaged is how many bytes the changes of one FileSystem that were worked out and
-// not yet made may hold together.
-const maxStaged = 256 << 20
-
 // A Stage is a change that is worked out and not yet made. It holds its bytes, and
 // nothing of the filesystem. Exactly one of Commit and Discard takes effect, once
 // (law 26). Its methods may be called concurrently.
 type Stage struct {
 	system   *FileSystem
 	staged   service.Staged
-	revealed bool
+	revealed bool // the caller may see the diff
 	session  string
 	judged   []string // every file that is changed, in each of its spellings
 	plan     commit.Plan
@@ -46,9 +42,10 @@ type sight struct {
 //
 // A change of a file waits while another one of the same file, whatever the spelling,
 // is being made, or has been worked out and will be made without asking anybody; five
-// seconds at most. ctx bounds the whole. Whether errors and the diff tell
-// the caller what is in a file depends on whether its gate allows it to read that. The
-// stage is the caller's to commit or to discard. Errors are [*service.FileError]s, or
+// seconds at most. ctx bounds the whole. What the gate denies is refused before it is
+// looked at, and neither errors nor the diff tell the caller what is in a file that it
+// may not read, nor can it give the file a name under which it may. The stage is the
+// caller's to commit or to discard. Errors are [*service.FileError]s, those of the gate, or
 // the context's cause.
 func (f *FileSystem) Stage(ctx context.Context, caller Caller, change service.Change) (*Stage, error) {
 	ctx, done, err := f.lease.begin(ctx)
@@ -56,7 +53,7 @@ func (f *FileSystem) Stage(ctx context.Context, caller Caller, change service.Ch
 		return nil, err
 	}
 	defer done()
-	d := &draft{system: f, caller: caller, directories: map[string]beneath.Info{}, revealed: true}
+	d := &draft{system: f, caller: caller, directories: map[string]beneath.Info{}, made: map[string]bool{}, revealed: !caller.WriteOnly}
 	if err := d.read(ctx, change); err != nil {
 		return nil, err
 	}
@@ -67,14 +64,8 @@ func (f *FileSystem) Stage(ctx context.Context, caller Caller, change service.Ch
 	s, err := d.stage(ctx)
 	if err != nil {
 		back()
+		f.staged.give(caller.Session, d.size)
 		return nil, err
-	}
-	if f.stagedBytes.Add(s.size) > maxStaged {
-		f.stagedBytes.Add(-s.size)
-		back()
-		return nil, &service.FileError{
-			Kind: service.FileTooLarge, Detail: "too many changes wait to be approved: answer some of them, or change less at once",
-		}
 	}
 	s.turn = back
 	return s, nil
@@ -113,7 +104,7 @@ func (s *Stage) Discard() {
 
 func (s *Stage) release() {
 	s.Yield()
-	s.system.stagedBytes.Add(-s.size)
+	s.system.staged.give(s.session, s.size)
 }
 
 // Commit makes the change as it was worked out: all of it, which is then on the disk,
@@ -132,8 +123,15 @@ func (s *Stage) Commit(ctx context.Context, caller Caller) error {
 		return err
 	}
 	defer done()
-	if len(s.judged) > 0 {
-		if err := caller.Gate.Permit(ctx, service.ActionEdit, s.judged...); err != nil {
+	for _, resource := range s.judged {
+		if caller.Gate.Denies(service.ActionEdit, resource) {
+			if err := caller.Gate.Permit(ctx, service.ActionEdit, resource); err != nil {
+				return err
+			}
+		}
+	}
+	if len(s.staged.Resources) > 0 {
+		if err := caller.Gate.Permit(ctx, service.ActionEdit, s.staged.Resources...); err != nil {
 			return err
 		}
 	}

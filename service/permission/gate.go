@@ -103,6 +103,14 @@ func (g *gate) Allows(action, resource string) bool {
 	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Allow
 }
 
+// Denies implements [tool.Gate].
+func (g *gate) Denies(action, resource string) bool {
+	if g.caller.Builtin {
+		return g.configured(action, resource).Effect == Deny
+	}
+	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Deny
+}
+
 // Refused implements [tool.Gate].
 func (g *gate) Refused() *tool.Refusal {
 	g.mu.Lock()

@@ -91,6 +91,9 @@ func TestLaw32DenyIsAbsolute(t *testing.T) {
 		if gate.Allows("read", "secret") || !gate.Allows("read", "a") {
 			t.Error("Allows disagrees with the rules")
 		}
+		if fresh := engine.Gate(caller); !fresh.Denies("read", "secret") || fresh.Denies("read", "a") || fresh.Denies("read", ".env") || fresh.Refused() != nil {
+			t.Error("Denies disagrees with the rules, or refused")
+		}
 		if len(yes.asked) != 0 {
 			t.Errorf("asked %v about what is denied", yes.asked)
 		}

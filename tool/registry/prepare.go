@@ -129,6 +129,10 @@ func (g *gate) Allows(action, resource string) bool {
 	return !g.isOver() && g.Gate.Allows(action, resource)
 }
 
+func (g *gate) Denies(action, resource string) bool {
+	return g.isOver() || g.Gate.Denies(action, resource)
+}
+
 func (r *run) caller(preparing bool) Caller {
 	owner := r.entry.registration.owner
 	c := Caller{

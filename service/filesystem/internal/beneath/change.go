@@ -2,9 +2,13 @@ package beneath
 
 import (
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolhost/toolhost/service"
 )
 
 // The functions of this file change what is in an open directory. Names have no
@@ -57,10 +61,68 @@ func Exchange(dir int, one, other string) error {
 	return retry(func() error { return unix.Renameat2(dir, one, dir, other, unix.RENAME_EXCHANGE) })
 }
 
-// Move gives a name to what had another one: EEXIST if it is taken. EINVAL is that
-// the filesystem cannot promise that.
+// Move gives a name to what had another one: EEXIST if it is taken. Where a filesystem
+// cannot promise that, as NFS cannot, a file has both names for a moment, and an empty
+// directory that takes the new name in that moment is replaced.
 func Move(fromDir int, from string, toDir int, to string) error {
-	return retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+	err := retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return moveStepwise(fromDir, from, toDir, to)
+	}
+	return err
+}
+
+func moveStepwise(fromDir int, from string, toDir int, to string) error {
+	info, err := LstatName(fromDir, from)
+	if err != nil {
+		return err
+	}
+	if info.Kind != service.Directory {
+		if err := retry(func() error { return unix.Linkat(fromDir, from, toDir, to, 0) }); err != nil {
+			return err
+		}
+		return Unlink(fromDir, from)
+	}
+	switch _, err := LstatName(toDir, to); {
+	case err == nil:
+		return unix.EEXIST
+	case !errors.Is(err, unix.ENOENT):
+		return err
+	}
+	return retry(func() error { return unix.Renameat(fromDir, from, toDir, to) })
+}
+
+// Removable says whether this process may remove a name from a directory, as far as
+// the system tells before: EACCES and EPERM are as [Unlink] would say them, EBUSY is that
+// another filesystem is mounted there.
+func Removable(dir int, name string) error {
+	const want = unix.STATX_UID | unix.STATX_MODE
+	const fixed = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
+	err := retry(func() error {
+		return unix.Faccessat(dir, "", unix.W_OK|unix.X_OK, unix.AT_EACCESS|unix.AT_EMPTY_PATH)
+	})
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) {
+		return err // an older kernel cannot be asked, and says that otherwise
+	}
+	var parent, entry unix.Statx_t
+	if err := retry(func() error { return unix.Statx(dir, "", unix.AT_EMPTY_PATH, want, &parent) }); err != nil {
+		return err
+	}
+	if err := retry(func() error {
+		return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, want, &entry)
+	}); err != nil {
+		return err
+	}
+	user := uint32(unix.Geteuid()) //nolint:gosec // a user's number has 32 bits
+	switch {
+	case (parent.Attributes|entry.Attributes)&fixed != 0:
+		return unix.EPERM
+	case parent.Mode&unix.S_ISVTX != 0 && user != 0 && user != parent.Uid && user != entry.Uid:
+		return unix.EPERM
+	case parent.Dev_major != entry.Dev_major || parent.Dev_minor != entry.Dev_minor:
+		return unix.EBUSY
+	}
+	return nil
 }
 
 // Replace gives a name to what had another one in the same directory, whatever it
@@ -135,18 +197,36 @@ func Resemble(fd, original int) error {
 	return retry(func() error { return unix.Fchmod(fd, old.Mode&modeKept) })
 }
 
-// copyAttributes copies the extended attributes, access control lists among them.
+// capability is what lets a program act as somebody else. As in a write, it does not
+// outlive the content that it was given to.
+const capability = "security.capability"
+
+// copyAttributes gives a new file the extended attributes of the original, access
+// control lists among them, and no others: what it inherited from its directory could
+// let in whom the original keeps out.
 func copyAttributes(fd, original int) error {
-	list := make([]byte, 64<<10) // the most that there can be
-	n, err := unix.Flistxattr(original, list)
-	if errors.Is(err, unix.EOPNOTSUPP) || n == 0 {
-		return nil
-	}
+	wanted, err := attributes(original)
 	if err != nil {
 		return err
 	}
-	value := make([]byte, 64<<10)
-	for _, name := range names(list[:n]) {
+	has, err := attributes(fd)
+	if err != nil {
+		return err
+	}
+	for _, name := range has {
+		if slices.Contains(wanted, name) {
+			continue
+		}
+		// Security labels are the kernel's to take away.
+		if err := unix.Fremovexattr(fd, name); err != nil && !errors.Is(err, unix.ENODATA) && !strings.HasPrefix(name, "security.") {
+			return err
+		}
+	}
+	value := make([]byte, maxAttribute)
+	for _, name := range wanted {
+		if name == capability {
+			continue
+		}
 		size, err := unix.Fgetxattr(original, name, value)
 		if errors.Is(err, unix.ENODATA) {
 			continue
@@ -160,6 +240,20 @@ func copyAttributes(fd, original int) error {
 		}
 	}
 	return nil
+}
+
+// maxAttribute is how many bytes an extended attribute has at most, and all names of
+// them together.
+const maxAttribute = 64 << 10
+
+// attributes are the names of a file's extended attributes.
+func attributes(fd int) ([]string, error) {
+	list := make([]byte, maxAttribute)
+	n, err := unix.Flistxattr(fd, list)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil
+	}
+	return names(list[:max(n, 0)]), err
 }
 
 // names splits a list of names that each end in a zero byte.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"path"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -125,7 +125,7 @@ func (a *action) check(ctx context.Context, dir int, name string) error {
 			return err
 		}
 		if more || !slices.EqualFunc(tree, a.Before.Tree, sameEntry) {
-			return changed("", "what is in it changed since the change was prepared"+again)
+			return changed("", otherTree)
 		}
 	case service.RegularFile:
 		if a.Kind == Move {
@@ -145,13 +145,6 @@ func (a *action) check(ctx context.Context, dir int, name string) error {
 	}
 	a.old = info
 	return nil
-}
-
-func sameEntry(one, other Entry) bool {
-	if one.Path != other.Path || !one.Info.Same(other.Info) {
-		return false
-	}
-	return one.Info.Kind == service.Directory || one.Info.Untouched(other.Info)
 }
 
 // create gives the new file its name, if nobody else did.
@@ -211,6 +204,9 @@ func (a *action) exchange(dir int, name string) (err error) {
 func (a *action) remove(dir int, name string) error {
 	beside := aside()
 	err := beneath.Move(dir, name, dir, beside)
+	if errors.Is(err, unix.EXDEV) && a.Before.Info.Kind == service.Directory {
+		return nil // a layer below cannot be renamed, only removed: in the end, where it is
+	}
 	if err != nil {
 		return err
 	}
@@ -233,16 +229,47 @@ func (a *action) move(dir int, name string, toDir int, to string) error {
 	return nil
 }
 
-// forget removes what was taken out of its place.
+// forget removes what was taken out of its place. It says by itself what it could not.
 func (a *action) forget(dir int) error {
-	switch {
-	case a.beside == "":
-		return nil
-	case a.Kind == Remove && a.Before.Info.Kind == service.Directory:
-		return removeTree(dir, a.beside, a.Before.Tree)
-	default:
-		return beneath.Unlink(dir, a.beside)
+	if a.Kind == Remove && a.Before.Info.Kind == service.Directory {
+		return a.forgetTree(dir)
 	}
+	if a.beside == "" {
+		return nil
+	}
+	if err := beneath.Unlink(dir, a.beside); err != nil {
+		return &service.FileError{
+			Kind: service.FileIO, Path: path.Join(dirOf(a.Path), a.beside),
+			Detail: fmt.Sprintf("the change of %s was made, and what it replaced could not be removed from here: %v", a.Path, err),
+		}
+	}
+	return nil
+}
+
+// forgetTree removes a directory with what is in it. If that ends in the middle, the
+// rest gets its name back.
+func (a *action) forgetTree(dir int) error {
+	name, rest := path.Base(a.Path), a.Path
+	if a.beside != "" {
+		name = a.beside
+	}
+	removal := newRemoval(a.Before.Tree)
+	err := removal.run(dir, name)
+	if err == nil {
+		return nil
+	}
+	if a.beside != "" && beneath.Move(dir, a.beside, dir, path.Base(a.Path)) != nil {
+		rest = path.Join(dirOf(a.Path), a.beside)
+	}
+	e := service.FileError{Kind: service.FileIO, Detail: err.Error()}
+	if known, ok := errors.AsType[*service.FileError](err); ok {
+		e = *known
+		e.Detail = fmt.Sprintf("%q %s", known.Path, known.Detail)
+	}
+	e.Path = a.Path
+	e.Detail = fmt.Sprintf("was not removed as a whole: %d of %d files and directories in it are gone, and the rest is at %q, because %s",
+		removal.gone, len(a.Before.Tree), rest, e.Detail)
+	return &e
 }
 
 // undo takes the step back. What is no longer there, or is somebody else's by now, is
@@ -277,6 +304,9 @@ func (a *action) undo(r *run) error {
 	case Replace:
 		return a.exchangeBack(dir, name)
 	case Remove:
+		if a.beside == "" {
+			return nil // it is still there
+		}
 		return beneath.Move(dir, a.beside, dir, name)
 	default:
 		return beneath.Move(r.open[dirOf(a.To)], path.Base(a.To), dir, name)
@@ -317,79 +347,6 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// Tree lists all that is in a directory, sorted by path. An entry more than most is an
-// error of the kind FileTooLarge.
-func Tree(ctx context.Context, dir int, name string, most int) ([]Entry, error) {
-	fd, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer beneath.Close(fd)
-	var all []Entry
-	if err := list(ctx, fd, "", most, &all); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(one, other Entry) int { return strings.Compare(one.Path, other.Path) })
-	return all, nil
-}
-
-func list(ctx context.Context, fd int, below string, most int, all *[]Entry) error {
-	entries, err := beneath.ReadDir(ctx, fd)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if len(*all) >= most {
-			return &service.FileError{Kind: service.FileTooLarge, Detail: "has more in it than one call may remove"}
-		}
-		info, err := beneath.LstatName(fd, e.Name)
-		if err != nil {
-			return err
-		}
-		at := path.Join(below, e.Name)
-		*all = append(*all, Entry{Path: at, Info: info})
-		if info.Kind != service.Directory {
-			continue
-		}
-		inner, err := beneath.Open(fd, e.Name, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err == nil {
-			err = list(ctx, inner, at, most, all)
-			beneath.Close(inner)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeTree removes a directory and what is known to be in it, and nothing else.
-func removeTree(dir int, name string, tree []Entry) error {
-	fd, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return err
-	}
-	defer beneath.Close(fd)
-	for _, e := range slices.Backward(tree) { // what is in a directory comes after it
-		if err := removeEntry(fd, e); err != nil {
-			return err
-		}
-	}
-	return beneath.Rmdir(dir, name)
-}
-
-func removeEntry(top int, e Entry) error {
-	dir, err := beneath.Open(top, path.Dir(e.Path), unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return err
-	}
-	defer beneath.Close(dir)
-	if e.Info.Kind == service.Directory {
-		return beneath.Rmdir(dir, path.Base(e.Path))
-	}
-	return beneath.Unlink(dir, path.Base(e.Path))
 }
 
 // IsTooLarge says whether an error is of the kind FileTooLarge.

@@ -17,8 +17,13 @@
 //   - A directory that is moved while something in it is being changed takes the change
 //     along. It is looked for under its path afterwards, and the change is taken back if
 //     it is not there; for that moment there was a file that was not there before.
-//   - For the time between two system calls a name that begins with ".toolhost-" stands
-//     beside the changed file. A host that is killed at that moment leaves it there.
+//   - From the first step that is seen to the last that is finished names that begin with
+//     ".toolhost-" stand beside what is changed: the new content, then the old one, of a
+//     removed directory all of it. A host that is killed in that time leaves them there, and
+//     of several files some changed and some not.
+//   - A directory is removed name by name in the end. Whether that can be done is asked
+//     before (see [beneath.Removable]); if it ends in the middle nevertheless, the rest gets
+//     its name back, and what is gone is said.
 //   - Where a filesystem cannot exchange two names, nothing is looked at after the
 //     change.
 package commit

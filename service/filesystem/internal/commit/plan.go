@@ -65,12 +65,6 @@ type Before struct {
 	Tree []Entry
 }
 
-// An Entry is something in a directory that is removed or moved.
-type Entry struct {
-	Path string
-	Info beneath.Info
-}
-
 func dirOf(p string) string { return path.Dir(p) }
 
 func changed(p, detail string) error {
@@ -79,9 +73,12 @@ func changed(p, detail string) error {
 
 // The words for what is not as it was.
 const (
-	again     = "; nothing was changed: look at it as it is now, and make the call again"
-	otherFile = "changed since the change was prepared" + again
-	otherDir  = "its directory is another one than when the change was prepared" + again
-	nowThere  = "is there now, and was not when the change was prepared" + again
-	movedAway = "its directory was moved while it was being changed" + again
+	otherFile = "changed since the change was prepared"
+	otherDir  = "its directory is another one than when the change was prepared"
+	nowThere  = "is there now, and was not when the change was prepared"
+	movedAway = "its directory was moved while it was being changed"
+	otherTree = "what is in it changed since the change was prepared"
+
+	nothing = "; nothing was changed"
+	again   = nothing + ": look at it as it is now, and make the call again"
 )

@@ -193,7 +193,19 @@ func (r *run) ready(ctx context.Context, a *action) error {
 			return err
 		}
 	}
-	return a.check(ctx, dir, path.Base(a.Path))
+	if err := a.check(ctx, dir, path.Base(a.Path)); err != nil {
+		return err
+	}
+	if a.Kind == Remove && a.Before.Info.Kind == service.Directory {
+		err := removable(ctx, dir, path.Base(a.Path), a.Before.Tree)
+		if known, ok := errors.AsType[*service.FileError](err); ok {
+			within := *known
+			within.Path = path.Join(a.Path, known.Path)
+			return &within
+		}
+		return err
+	}
+	return nil
 }
 
 // write makes the new file and fills it. It resembles the original, if there is one.
@@ -204,6 +216,9 @@ func (r *run) write(a *action, dir, original int) error {
 	}
 	fd, err := beneath.Temp(dir, mode)
 	if err != nil && beneath.NoTemp(err) {
+		if original >= 0 {
+			mode = 0o600 // nobody reads it before it resembles the original
+		}
 		name := aside()
 		if fd, err = beneath.Create(dir, name, mode); err == nil {
 			a.beside = name
@@ -268,12 +283,7 @@ func (r *run) inPlace() error {
 func (r *run) finish() error {
 	var errs []error
 	for _, a := range r.actions {
-		if err := a.forget(r.open[dirOf(a.Path)]); err != nil {
-			errs = append(errs, &service.FileError{
-				Kind: service.FileIO, Path: path.Join(dirOf(a.Path), a.beside),
-				Detail: fmt.Sprintf("the change of %s was made, and what it replaced could not be removed from here: %v", a.Path, err),
-			})
-		}
+		errs = append(errs, a.forget(r.open[dirOf(a.Path)]))
 	}
 	for dir, fd := range r.open {
 		if err := beneath.Sync(fd); err != nil {
@@ -288,18 +298,28 @@ func (r *run) finish() error {
 // back takes back what was done, newest first, and gives the error with what could not
 // be taken back.
 func (r *run) back(err error) error {
-	errs := []error{err}
+	var left []error
 	for _, a := range slices.Backward(r.actions) {
 		if undo := a.undo(r); undo != nil {
-			errs = append(errs, &service.FileError{
-				Kind: service.FileIO, Path: a.Path, Detail: "the change could not be taken back: " + undo.Error(),
+			left = append(left, &service.FileError{
+				Kind: service.FileIO, Path: a.Path, Detail: "its change could not be taken back: " + undo.Error(),
 			})
 		}
 	}
-	if len(errs) == 1 {
+	if len(left) > 0 {
+		return errors.Join(append([]error{err}, left...)...)
+	}
+	known, ok := errors.AsType[*service.FileError](err)
+	if !ok {
 		return err
 	}
-	return errors.Join(errs...)
+	with := *known
+	if known.Kind == service.FileStale {
+		with.Detail += again
+	} else {
+		with.Detail += nothing
+	}
+	return &with
 }
 
 func (r *run) close() {
@@ -336,9 +356,9 @@ func named(p string, err error) error {
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
 		e.Kind, e.Detail = service.FileStale, otherFile
 	case unix.EXDEV:
-		e.Detail = "lies on another filesystem than where it should go; nothing was changed"
+		e.Detail = "lies on another filesystem than where it should go"
 	case unix.ENOSPC, unix.EDQUOT:
-		e.Detail = "there is no room on the disk; nothing was changed"
+		e.Detail = "there is no room on the disk"
 	}
 	return e
 }

@@ -7,6 +7,7 @@ package diff
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"unicode"
@@ -49,27 +50,46 @@ type Stat struct {
 // The lines of the diff take limit bytes at most; what is beyond is counted in a
 // line of words in its place. A line over [service.LineBytes] is shown around all that
 // changed in it, up to four times that much; what is left out is counted, and it says
-// so if that changes. Time and memory are linear in both sides, whatever the bytes.
-func Unified(name string, before, after []byte, limit int) (string, Stat) {
+// so if that changes. Time and memory are linear in both sides, whatever the bytes. When
+// ctx ends, Unified does too, soon, with the cause; there is no other error.
+func Unified(ctx context.Context, name string, before, after []byte, limit int) (string, Stat, error) {
+	text, stat := unified(ctx, name, before, after, limit)
+	if ctx.Err() != nil { // the text is not all of it
+		return "", Stat{}, context.Cause(ctx)
+	}
+	return text, stat, nil
+}
+
+func unified(ctx context.Context, name string, before, after []byte, limit int) (string, Stat) {
 	if before != nil && after != nil && bytes.Equal(before, after) || before == nil && after == nil {
 		return "", Stat{}
 	}
 	var stat Stat
-	old, err := document.Open(before)
-	now, errNow := document.Open(after)
+	old, err := document.Open(ctx, before)
+	now, errNow := document.Open(ctx, after)
+	if ctx.Err() != nil {
+		return "", stat
+	}
 	if err != nil || errNow != nil {
-		was, ok := escape(before)
-		is, okNow := escape(after)
+		was, ok := escape(ctx, before)
+		is, okNow := escape(ctx, after)
 		if !ok || !okNow {
 			stat.Binary = true
 			return heads(name, before, after) + sizes(before, after, err, errNow), stat
 		}
-		shown, stat := Unified(name, was, is, limit)
+		shown, stat := unified(ctx, name, was, is, limit)
 		return escapedNote + shown, stat
 	}
-	c := compare(old.Plain(), now.Plain())
+	oldPlain, err := old.Plain(ctx)
+	nowPlain, errNow := now.Plain(ctx)
+	if err != nil || errNow != nil {
+		return "", stat
+	}
+	c := compare(ctx, oldPlain, nowPlain)
 	s := survey{old: old, now: now, blocks: c.blocks}
-	s.walk()
+	if s.walk(ctx) != nil {
+		return "", stat
+	}
 	s.halves(before, after)
 	for _, b := range c.blocks {
 		stat.Removed += b.old.lines()
@@ -85,7 +105,7 @@ func Unified(name string, before, after []byte, limit int) (string, Stat) {
 	}
 	out.WriteString(heads(name, before, after))
 	w := writer{out: &out, limit: out.Len() + max(limit, 0), stat: &stat, patience: patience / 4}
-	w.hunks(old.Text(), now.Text(), c)
+	w.hunks(ctx, old.Text(), now.Text(), c)
 	return out.String(), stat
 }
 
@@ -130,8 +150,9 @@ const (
 const escapedNote = "binary: bytes that are no text are shown as \\x and two digits, a backslash as two\n"
 
 // escape gives the bytes of a binary file as a text, if most of it is one. What two
-// files have in different bytes, they have in different texts.
-func escape(content []byte) (escaped []byte, ok bool) {
+// files have in different bytes, they have in different texts. When ctx ends, what it
+// gives means nothing.
+func escape(ctx context.Context, content []byte) (escaped []byte, ok bool) {
 	if content == nil {
 		return nil, true
 	}
@@ -140,18 +161,20 @@ func escape(content []byte) (escaped []byte, ok bool) {
 	}
 	escaped = make([]byte, 0, len(content)+len(content)/2)
 	odd := 0
-	for rest := content; len(rest) > 0; {
-		r, size := utf8.DecodeRune(rest)
-		switch {
-		case r == '\\':
-			escaped = append(escaped, `\\`...)
-		case r == utf8.RuneError && size == 1, r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f:
-			escaped = fmt.Appendf(escaped, `\x%02x`, rest[0])
-			odd++
-		default:
-			escaped = append(escaped, rest[:size]...)
+	for b := range document.Pieces(ctx, content) {
+		for len(b) > 0 {
+			r, size := utf8.DecodeRune(b)
+			switch {
+			case r == '\\':
+				escaped = append(escaped, `\\`...)
+			case r == utf8.RuneError && size == 1, r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f:
+				escaped = fmt.Appendf(escaped, `\x%02x`, b[0])
+				odd++
+			default:
+				escaped = append(escaped, b[:size]...)
+			}
+			b = b[size:]
 		}
-		rest = rest[size:]
 	}
 	return escaped, odd*escapeShare <= len(content)
 }

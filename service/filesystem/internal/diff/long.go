@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -25,28 +27,29 @@ const (
 
 // removed gives what of a line is not in the one that takes its place. All of it is not
 // if there is none.
-func (w *writer) removed(old, now []byte) []span {
+func (w *writer) removed(ctx context.Context, old, now []byte) []span {
 	if now == nil {
 		return []span{{0, len(old)}}
 	}
-	was, _ := w.differences(old, now)
+	was, _ := w.differences(ctx, old, now)
 	return was
 }
 
 // added gives what of a line is not in the one whose place it takes.
-func (w *writer) added(old, now []byte) []span {
+func (w *writer) added(ctx context.Context, old, now []byte) []span {
 	if old == nil {
 		return []span{{0, len(now)}}
 	}
-	_, is := w.differences(old, now)
+	_, is := w.differences(ctx, old, now)
 	return is
 }
 
 // differences gives what of two lines is not in the other one, in order. Both have as
-// many spans, of which one may be empty, and are the same between them.
-func (w *writer) differences(old, now []byte) (was, is []span) {
-	head := commonStart(old, now)
-	tail := commonEnd(old[head:], now[head:])
+// many spans, of which one may be empty, and are the same between them. When ctx ends,
+// they mean nothing.
+func (w *writer) differences(ctx context.Context, old, now []byte) (was, is []span) {
+	head := commonStart(ctx, old, now)
+	tail := commonEnd(ctx, old[head:], now[head:])
 	whole := block{old: lineRange{head, len(old) - tail}, now: lineRange{head, len(now) - tail}}
 	old, now = old[head:len(old)-tail], now[head:len(now)-tail]
 	total := len(old) + len(now)
@@ -58,13 +61,13 @@ func (w *writer) differences(old, now []byte) (was, is []span) {
 		return asOne()
 	}
 	every := pieceBytes + total/pieces
-	oldPieces, ok := chop(old, every)
-	nowPieces, okNow := chop(now, every)
+	oldPieces, ok := chop(ctx, old, every)
+	nowPieces, okNow := chop(ctx, now, every)
 	if !ok || !okNow {
 		return asOne()
 	}
 	r := refiner{old: oldPieces, now: nowPieces, left: w.patience}
-	r.refine(block{old: lineRange{0, len(oldPieces)}, now: lineRange{0, len(nowPieces)}})
+	r.refine(ctx, block{old: lineRange{0, len(oldPieces)}, now: lineRange{0, len(nowPieces)}})
 	w.patience = r.left
 	oldAt, nowAt := ruler{pieces: oldPieces, at: head}, ruler{pieces: nowPieces, at: head}
 	for _, b := range r.blocks {
@@ -89,11 +92,15 @@ func (r *ruler) to(piece int) int {
 }
 
 // chop cuts a text into pieces where the bytes before say so, so that the same text is
-// cut alike wherever it stands. Too many pieces are none.
-func chop(b []byte, every int) (cut []string, ok bool) {
+// cut alike wherever it stands. Too many pieces are none, and so is what is not done
+// when ctx ends.
+func chop(ctx context.Context, b []byte, every int) (cut []string, ok bool) {
 	var last uint32 // four bytes
 	from := 0
 	for i, c := range b {
+		if i%stride == 0 && ctx.Err() != nil {
+			return nil, false
+		}
 		if i > from && utf8.RuneStart(c) && int(last*2654435761>>16)%every == 0 {
 			if len(cut) == compareLines {
 				return nil, false
@@ -110,9 +117,13 @@ func chop(b []byte, every int) (cut []string, ok bool) {
 }
 
 // commonStart is the length of what two texts begin with, which does not end within a
-// character.
-func commonStart(a, b []byte) int {
+// character. When ctx ends, it is less.
+func commonStart(ctx context.Context, a, b []byte) int {
 	n, most := 0, min(len(a), len(b))
+	for n+stride <= most && ctx.Err() == nil && bytes.Equal(a[n:n+stride], b[n:n+stride]) {
+		n += stride
+	}
+	most = min(most, n+stride)
 	for n < most && a[n] == b[n] {
 		n++
 	}
@@ -127,9 +138,13 @@ func commonStart(a, b []byte) int {
 }
 
 // commonEnd is the length of what two texts end with, which does not begin within a
-// character.
-func commonEnd(a, b []byte) int {
+// character. When ctx ends, it is less.
+func commonEnd(ctx context.Context, a, b []byte) int {
 	n, most := 0, min(len(a), len(b))
+	for n+stride <= most && ctx.Err() == nil && bytes.Equal(a[len(a)-n-stride:len(a)-n], b[len(b)-n-stride:len(b)-n]) {
+		n += stride
+	}
+	most = min(most, n+stride)
 	for n < most && a[len(a)-n-1] == b[len(b)-n-1] {
 		n++
 	}

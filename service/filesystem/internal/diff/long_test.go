@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -31,7 +32,7 @@ func prose(seed uint64, size int) string {
 func TestLongLineShowsEachChange(t *testing.T) {
 	parts := []string{prose(1, 5000), prose(2, 90_000), prose(3, 3000), prose(4, 40_000)}
 	before, after := parts[0]+"OLD1"+parts[1]+"OLD2"+parts[2]+parts[3], parts[0]+"NEW1!"+parts[1]+"NEW2"+parts[2]+"NEW3"+parts[3]
-	got, stat := Unified("f", []byte(before+"\n"), []byte(after+"\n"), 1<<20)
+	got, stat := unifiedIn(t, "f", []byte(before+"\n"), []byte(after+"\n"), 1<<20)
 	for _, want := range []string{"OLD1", "OLD2", "NEW1!", "NEW2", "NEW3"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not shown:\n%s", want, got)
@@ -65,7 +66,7 @@ func TestLongLineHidesNothing(t *testing.T) {
 			return
 		}
 		w := writer{stat: &Stat{}, patience: patience}
-		was, is := w.differences(line, after)
+		was, is := w.differences(t.Context(), line, after)
 		if len(was) != len(is) {
 			t.Fatalf("%v, %v", was, is)
 		}
@@ -118,7 +119,7 @@ func TestLongLineThatIsHidden(t *testing.T) {
 		{"another", long + "\n", other + "\n", Stat{Added: 1, Removed: 1, Shortened: 2, Hidden: 2}},
 		{"around a change", long + "\na\n", long + "\nb\n", Stat{Added: 1, Removed: 1, Shortened: 1}},
 	} {
-		got, stat := Unified("f", []byte(tt.before), []byte(tt.after), 1<<20)
+		got, stat := unifiedIn(t, "f", []byte(tt.before), []byte(tt.after), 1<<20)
 		if said := strings.Count(got, " bytes left out, with changes]"); stat != tt.want || said != tt.want.Hidden {
 			t.Errorf("%s: got %+v, said %d times; want %+v", tt.name, stat, said, tt.want)
 		}
@@ -144,7 +145,7 @@ func TestLongLinesHostile(t *testing.T) {
 		"same": {bytes.Repeat([]byte("a"), 3<<20), append(bytes.Repeat([]byte("a"), 2<<20), bytes.Repeat([]byte("b"), 1<<20)...)},
 	} {
 		start := time.Now()
-		got, stat := Unified("f", tt[0], tt[1], service.MaxDiff)
+		got, stat := unifiedIn(t, "f", tt[0], tt[1], service.MaxDiff)
 		if len(got) > service.MaxDiff+1000 {
 			t.Errorf("%s: %d bytes", name, len(got))
 		}
@@ -158,24 +159,24 @@ func TestLongLinesHostile(t *testing.T) {
 // Seen to fail: with a backslash as it is; with the sizes alone.
 func TestBinaryThatIsText(t *testing.T) {
 	script := "#!/bin/sh\necho safe\n# \x00\xff \\x00 é\n" + strings.Repeat("true\n", 20)
-	got, stat := Unified("f", []byte(script), []byte(strings.Replace(script, "safe", "rm", 1)), 1<<20)
+	got, stat := unifiedIn(t, "f", []byte(script), []byte(strings.Replace(script, "safe", "rm", 1)), 1<<20)
 	want := escapedNote + heading + "@@ -1,5 +1,5 @@\n #!/bin/sh\n-echo safe\n+echo rm\n # \\x00\\xff \\\\x00 é\n true\n true\n"
 	if got != want || stat != (Stat{Added: 1, Removed: 1}) {
 		t.Errorf("got %q, %+v; want %q", got, stat, want)
 	}
-	got, stat = Unified("f", []byte(script), []byte(strings.Replace(script, "\x00", `\x00`, 1)), 1<<20)
+	got, stat = unifiedIn(t, "f", []byte(script), []byte(strings.Replace(script, "\x00", `\x00`, 1)), 1<<20)
 	if !strings.Contains(got, "\n-# \\x00\\xff \\\\x00 é\n+# \\\\x00\\xff \\\\x00 é\n") || stat.Binary {
 		t.Errorf("got %q, %+v", got, stat)
 	}
-	if got, stat := Unified("f", nil, []byte(script), 1<<20); !strings.HasPrefix(got, escapedNote+"new file: 23 lines\n") || !strings.Contains(got, "\n+echo safe\n") || stat.Added != 23 {
+	if got, stat := unifiedIn(t, "f", nil, []byte(script), 1<<20); !strings.HasPrefix(got, escapedNote+"new file: 23 lines\n") || !strings.Contains(got, "\n+echo safe\n") || stat.Added != 23 {
 		t.Errorf("got %q, %+v", got, stat)
 	}
 	// A text may become such a file.
-	if got, stat := Unified("f", []byte("echo\n"), []byte(script), 1<<20); !strings.Contains(got, "\n-echo\n") || stat.Binary {
+	if got, stat := unifiedIn(t, "f", []byte("echo\n"), []byte(script), 1<<20); !strings.Contains(got, "\n-echo\n") || stat.Binary {
 		t.Errorf("got %q, %+v", got, stat)
 	}
 	large := strings.Repeat(script, escapeBytes/len(script)+1)
-	if got, stat := Unified("f", []byte(script), []byte(large), 1<<20); !stat.Binary || !strings.Contains(got, "not shown: ") {
+	if got, stat := unifiedIn(t, "f", []byte(script), []byte(large), 1<<20); !stat.Binary || !strings.Contains(got, "not shown: ") {
 		t.Errorf("got %q, %+v", got, stat)
 	}
 }
@@ -187,11 +188,11 @@ func TestEscapedBytesDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytesIn := rapid.SliceOf(rapid.SampledFrom([]byte("ax0\\\x00\x7f\xff\xc3\xa9\n\r")))
 		a, b := bytesIn.Draw(t, "one"), bytesIn.Draw(t, "other")
-		was, _ := escape(a)
+		was, _ := escape(t.Context(), a)
 		if rapid.Bool().Draw(t, "looks alike") {
 			b = was
 		}
-		is, _ := escape(b)
+		is, _ := escape(t.Context(), b)
 		if bytes.Equal(a, b) != bytes.Equal(was, is) || !utf8.Valid(was) {
 			t.Fatalf("%q and %q become %q and %q", a, b, was, is)
 		}
@@ -219,7 +220,7 @@ func TestLossy(t *testing.T) {
 		{"half a unit that stays", "\xff\xfea\x00x", "\xff\xfeb\x00x", false},
 		{"half a unit that comes", "\xff\xfea\x00", "\xff\xfeb\x00x", false},
 	} {
-		got, stat := Unified("f", []byte(tt.before), []byte(tt.after), 1<<20)
+		got, stat := unifiedIn(t, "f", []byte(tt.before), []byte(tt.after), 1<<20)
 		if stat.Lossy != tt.want {
 			t.Errorf("%s: got %t:\n%s", tt.name, stat.Lossy, got)
 		}
@@ -231,14 +232,38 @@ func TestLossy(t *testing.T) {
 // Seen to fail: with the format characters alone.
 func TestInvisible(t *testing.T) {
 	for _, c := range []string{"\u00a0", "\u3164", "\u2800", "\ufe00", "\U0001d159", "\U00013441", "\U000e0041", "\u200b"} {
-		if got, _ := Unified("f", []byte("a\n"), []byte("a"+c+"b\n"), 1000); !strings.HasPrefix(got, "invisible characters: 1 changed line has such, the first is U+") {
+		if got, _ := unifiedIn(t, "f", []byte("a\n"), []byte("a"+c+"b\n"), 1000); !strings.HasPrefix(got, "invisible characters: 1 changed line has such, the first is U+") {
 			t.Errorf("%U: got %q", []rune(c)[0], got)
 		}
-		if got, _ := Unified(c, []byte("a\n"), []byte("b\n"), 1000); strings.Contains(got, c) || !strings.HasPrefix(got, `--- "a/\`) {
+		if got, _ := unifiedIn(t, c, []byte("a\n"), []byte("b\n"), 1000); strings.Contains(got, c) || !strings.HasPrefix(got, `--- "a/\`) {
 			t.Errorf("%U in a name: got %q", []rune(c)[0], got)
 		}
 	}
-	if got, _ := Unified("f", []byte("a\n"), []byte("नमस्ते é e\u0301\n"), 1000); !strings.HasPrefix(got, "--- ") {
+	if got, _ := unifiedIn(t, "f", []byte("a\n"), []byte("नमस्ते é e\u0301\n"), 1000); !strings.HasPrefix(got, "--- ") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Nothing goes over the whole of a text when its context has ended.
+//
+// Seen to fail: with each of them in a context that does not end.
+func TestLongLinesEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := bytes.Repeat([]byte("a"), escapeBytes)
+	if n := commonStart(ctx, a, a); n > stride {
+		t.Errorf("%d bytes of the beginning were compared", n)
+	}
+	if n := commonEnd(ctx, a, a); n > stride {
+		t.Errorf("%d bytes of the end were compared", n)
+	}
+	if pieces, ok := chop(ctx, a, 4); ok || len(pieces) > 0 {
+		t.Errorf("cut into %d pieces", len(pieces))
+	}
+	if escaped, _ := escape(ctx, a); len(escaped) > 0 {
+		t.Errorf("%d bytes were escaped", len(escaped))
+	}
+	if hasOdd(ctx, bytes.Repeat([]byte{0xff}, escapeBytes)) {
+		t.Error("characters were looked for")
 	}
 }
