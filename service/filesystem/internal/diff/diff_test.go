@@ -3,6 +3,7 @@ package diff
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -36,6 +37,18 @@ func unifiedIn(t interface {
 		t.Fatal(err)
 	}
 	return text, stat
+}
+
+// When its context ends, there is no diff, not even a part of one.
+//
+// Seen to fail: with the part that was written.
+func TestEnded(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if text, stat, err := Unified(ctx, "f", []byte("a\n"), []byte("b\n"), 100); text != "" || stat != (Stat{}) || !errors.Is(err, why) {
+		t.Errorf("got %q, %+v, %v", text, stat, err)
+	}
 }
 
 func TestUnified(t *testing.T) {

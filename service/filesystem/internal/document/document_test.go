@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -249,3 +250,60 @@ func TestFindHostile(t *testing.T) {
 	}
 	t.Log(time.Since(start))
 }
+
+// What is gone over in pieces is what it is as a whole: no piece ends within the end of
+// a line or within a character.
+//
+// Seen to fail: with pieces that are cut anywhere.
+func TestPieces(t *testing.T) {
+	for _, unit := range []string{"\r\n", "a\r\n", "ab\r\n", "é", "aé", "€", "a€", "aa€", "😀", "a😀", "aa😀", "aaa😀", "\x80", "\r\n\x80", "\xe2\x82"} {
+		text := strings.Repeat(unit, 3*pieceBytes/len(unit))
+		d := open(t, text)
+		if got, err := d.Plain(t.Context()); err != nil || string(got) != Plain(text) {
+			t.Errorf("%q: the plain text has %d bytes, %v", unit, len(got), err)
+		}
+		if pairs, feeds, err := d.Ends(t.Context()); err != nil || pairs != strings.Count(text, "\r\n") || feeds != 0 {
+			t.Errorf("%q: %d and %d, %v", unit, pairs, feeds, err)
+		}
+		if got, err := d.Valid(t.Context()); err != nil || got != utf8.ValidString(text) {
+			t.Errorf("%q: valid is %t, %v", unit, got, err)
+		}
+		length := 0
+		for piece := range Pieces(t.Context(), d.Text()) {
+			if length += len(piece); len(piece) < pieceBytes-utf8.UTFMax && length < len(text) || len(piece) > pieceBytes {
+				t.Errorf("%q: a piece of %d bytes", unit, len(piece))
+			}
+		}
+		if length != len(text) {
+			t.Errorf("%q: pieces of %d bytes, want %d", unit, length, len(text))
+		}
+	}
+}
+
+// When its context ends, whatever takes long ends with the cause, and nothing else.
+//
+// Seen to fail: with what Ends had counted by then, and no error.
+func TestEnded(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	d := open(t, strings.Repeat("é\r\n", 100))
+	for name, err := range map[string]error{
+		"Open":      second(Open(ctx, []byte("\xff\xfea\x00"))),
+		"Plain":     second(d.Plain(ctx)),
+		"Ending":    second(d.Ending(ctx)),
+		"Valid":     second(d.Valid(ctx)),
+		"Accepts":   d.Accepts(ctx, "a", "é"),
+		"Splice":    second(d.Splice(ctx, []Change{{0, 1, "a"}})),
+		"FromPlain": d.FromPlain(ctx, []Change{{100, 200, ""}}),
+	} {
+		if !errors.Is(err, why) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for range Find(ctx, []byte("aa"), "a") {
+		t.Error("something is found")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -327,6 +328,20 @@ func TestApplyHostile(t *testing.T) {
 		} else if !errors.As(err, &got) || got.Kind != tt.kind {
 			t.Errorf("got %v, want %s", err, tt.kind)
 		}
+	}
+}
+
+// The cause of the end of a context is given as it is, also where it looks like an error
+// of a replacement.
+//
+// Seen to fail: with the cause counted like an error of a replacement.
+func TestApplyEnded(t *testing.T) {
+	why := &service.FileError{Kind: service.FileStaleHandle, Detail: "why"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	r, err := Apply(ctx, []byte("a b"), []Replacement{{Old: "a", New: "c"}, {Old: "d", New: "e"}}, true)
+	if err != error(why) || r.Content != nil {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

@@ -261,6 +261,24 @@ func TestApplyHostile(t *testing.T) {
 	}
 }
 
+// The cause of the end of a context is given as it is, also where it looks like an error
+// of a hunk.
+//
+// Seen to fail: with the error of what Parse had read by then.
+func TestEnded(t *testing.T) {
+	why := &service.FileError{Kind: service.FileStaleHandle, Detail: "why"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	for _, text := range []string{unified("@@ -1 +1 @@\n-a\n+b\n"), envelope("-a\n+b\n")} {
+		if files, err := Parse(ctx, text); err != error(why) || files != nil {
+			t.Errorf("got %v, %v", files, err)
+		}
+		if got, err := one(t, text).Apply(ctx, []byte("c\n"), true); err != error(why) || got != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
 // Names that are made to be told apart slowly. In quadratic time, this would take
 // hours.
 //
