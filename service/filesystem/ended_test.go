@@ -129,7 +129,7 @@ func TestStageEnds(t *testing.T) {
 			change := tt.change(tt.write(t, root))
 			f := open(t, root)
 			see(t, f, "s", "f")
-			for _, after := range []time.Duration{60 * time.Millisecond, 600 * time.Millisecond} {
+			for _, after := range []time.Duration{200 * time.Millisecond} {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				given, up := errors.New("given up"), make(chan time.Time, 1)
 				timer := time.AfterFunc(after, func() { up <- time.Now(); cancel(given) })
