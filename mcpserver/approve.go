@@ -336,7 +336,7 @@ func question(p permission.Pending) *mcp.ElicitParams {
 	offer(permission.Reject, "Reject")
 	return &mcp.ElicitParams{
 		Mode:    "form",
-		Message: "toolhost asks for approval:\n" + r.Text(0),
+		Message: "toolhost asks for approval:\n" + r.Text(shown.Columns),
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{

@@ -97,10 +97,12 @@ type Staged struct {
 	// Files is what will happen, in the order in which it is done.
 	Files []FileChange
 	// Diff shows the bytes that will be written beside those that are there, as a
-	// unified diff with notes. It is cut at MaxDiff, which it says.
+	// unified diff with notes. It is cut at MaxDiff, which it says. After the lines of
+	// a file stands an empty one, which no line of a diff is, if anything follows.
 	Diff string
-	// Irreversible says that what will be lost is not in the diff: something is removed,
-	// or the diff is cut or of bytes that are no text.
+	// Irreversible says that what will be lost is not all in the diff: something is
+	// removed, or the diff is cut, leaves out parts of lines, or is of bytes that are no
+	// text.
 	Irreversible bool
 }
 

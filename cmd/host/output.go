@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -9,7 +10,10 @@ import (
 	"syscall"
 	"unicode"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/toolhost/toolhost/service/permission/shown"
 )
 
 // output is one of the command's two outputs. A terminal gets no control
@@ -45,6 +49,29 @@ func (o *output) Write(p []byte) (int, error) {
 		o.err = err
 	}
 	return len(p), nil
+}
+
+// width is how many columns the terminal has, or 0 if it is none.
+func (o *output) width() int {
+	file, ok := o.to.(*os.File)
+	if !ok || !o.terminal {
+		return 0
+	}
+	return widthOf(file)
+}
+
+// widthOf is how many columns a terminal has, or those that are assumed where it does
+// not say.
+func widthOf(terminal *os.File) int {
+	columns := 0
+	if raw, err := terminal.SyscallConn(); err == nil { // Fd would make it block
+		_ = raw.Control(func(fd uintptr) {
+			if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+				columns = int(size.Col)
+			}
+		})
+	}
+	return cmp.Or(columns, shown.Columns)
 }
 
 // gone says whether the reader went away, so that there is no use in writing more.

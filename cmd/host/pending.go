@@ -76,7 +76,7 @@ func pendingIn(ctx context.Context, hosts []*control.Client) (all []pending, mor
 
 func (a *app) printPending(p pending) error {
 	_, err := fmt.Fprintf(a.stdout, "%s  in host %d, asked at %s, until %s\n%s\n", p.ID, p.Pid,
-		p.Asked.Local().Format(time.TimeOnly), p.Expires.Local().Format(time.TimeOnly), p.Request.Text(0))
+		p.Asked.Local().Format(time.TimeOnly), p.Expires.Local().Format(time.TimeOnly), p.Request.Text(a.stdout.width()))
 	return err
 }
 

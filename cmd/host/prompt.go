@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/service/permission/shown"
@@ -167,23 +166,13 @@ func (p *prompt) ask(request permission.Pending, lines *bufio.Reader) (string, e
 	return lines.ReadString('\n')
 }
 
-// width is how many columns the terminal has, or 0 if that is not known.
+// width is how many columns the terminal has, or 0 if it is none.
 func (p *prompt) width() int {
 	file, ok := p.in.(*os.File)
 	if !ok {
 		return 0
 	}
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	columns := 0
-	_ = raw.Control(func(fd uintptr) {
-		if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
-			columns = int(size.Col)
-		}
-	})
-	return columns
+	return widthOf(file)
 }
 
 // resume lets the terminal be used again, if that was ended.

@@ -16,6 +16,7 @@ import (
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/shown"
 	"github.com/toolhost/toolhost/state"
 )
 
@@ -200,7 +201,10 @@ func (a *app) printChange(c *candidate) {
 	case c.shown.Diff == nil:
 		fmt.Fprint(a.stdout, "; the difference is not known, since its content was not kept then: look at the whole file\n")
 	default:
-		fmt.Fprintf(a.stdout, ":\n%s", *c.shown.Diff)
+		fmt.Fprint(a.stdout, ":\n")
+		for _, line := range shown.Changes(*c.shown.Diff, cmp.Or(a.stdout.width(), shown.Columns)) {
+			fmt.Fprintln(a.stdout, line)
+		}
 	}
 }
 

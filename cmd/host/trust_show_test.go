@@ -49,7 +49,7 @@ func TestLaw40DifferenceOfAnOldRecord(t *testing.T) {
 		t.Errorf("trust: got %s", out)
 	}
 	write(t, path, "plugins: {filesystem: {}}\r\n")
-	if out := toolhost("trust"); !strings.Contains(out, "\n-plugins: {filesystem: {}}\n+plugins: {filesystem: {}}\ufffd\n") {
+	if out := toolhost("trust"); !strings.Contains(out, "\n- plugins: {filesystem: {}}\n+ plugins: {filesystem: {}}\ufffd\n") {
 		t.Errorf("with the content kept: got %s", out)
 	}
 }

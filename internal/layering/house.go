@@ -82,6 +82,10 @@ func toolhost() house {
 				why: "it counts, and knows nothing else",
 			},
 			{
+				packages: []string{"internal/unseen"}, only: []string{}, std: true,
+				why: "it knows characters, and nothing else",
+			},
+			{
 				packages: []string{"tool"}, never: []string{"os/exec", "net/http"},
 				why: "the tool contract is plain values; it knows neither processes nor connections",
 			},
@@ -242,7 +246,7 @@ func transport() []string {
 // hostSide is all that runs in the host only.
 func hostSide() []string {
 	return []string{
-		"internal/program", "state", "sandbox", "tool/schema", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
+		"internal/program", "internal/unseen", "state", "sandbox", "tool/schema", "tool/output", "tool/registry", "service/filesystem", "service/permission", "service/process",
 		"plugin/broker", "plugin/client", "config", "instructions", "location", "host", "mcpserver", "control",
 	}
 }

@@ -24,13 +24,16 @@ type Stages struct {
 }
 
 // Diff is what the host knows that the changes would do: the diff of each, in the
-// order in which they were staged.
+// order in which they were staged, with an empty line between them, which no line of a
+// file is.
 func (s *Stages) Diff() string {
-	var diff strings.Builder
+	var diffs []string
 	for _, stage := range s.all() {
-		diff.WriteString(stage.Staged().Diff)
+		if diff := stage.Staged().Diff; diff != "" {
+			diffs = append(diffs, diff)
+		}
 	}
-	return diff.String()
+	return strings.Join(diffs, "\n")
 }
 
 // Irreversible says whether one of the changes cannot be undone.

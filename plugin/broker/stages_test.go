@@ -146,3 +146,25 @@ func TestStagesAreBounded(t *testing.T) {
 	_, _, err := files.Stage(ctx, service.WriteFile{Path: "more"})
 	wantKind(t, err, service.FileBadQuery)
 }
+
+// Between the diffs of two changes there is an empty line, so that the names of the
+// second one's file are none of the first one's lines.
+//
+// Seen to fail: with one right after the other.
+func TestStagesAreApart(t *testing.T) {
+	x, files, _ := writing(t)
+	preparing, ctx := x.lend(t, x.BeginPreparing, tool.Read|tool.Write)
+	want := ""
+	for _, change := range []service.Change{service.MakeDirectory{Path: "made"}, rewrite} {
+		_, staged, err := files.Stage(ctx, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += "\n" + staged.Diff
+	}
+	stages := preparing.TakeStages()
+	defer stages.Discard()
+	if got := stages.Diff(); got != want[1:] {
+		t.Errorf("got %q, want %q", got, want[1:])
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/toolhost/toolhost/plugin/sdk"
 )
@@ -81,7 +82,10 @@ func projectChange[In any](_ In, out changeOutput) (changeOutput, []sdk.Content)
 	if len(out.Changes) == 0 {
 		notes = append(notes, "nothing was to be done: everything is so already")
 	}
-	diff := out.diff
+	diff := escaped(out.diff)
+	if diff != out.diff {
+		notes = append(notes, `control characters in the diff are written as \u and four digits`)
+	}
 	if len(diff) > shownDiff {
 		diff = diff[:strings.LastIndexByte(diff[:shownDiff], '\n')+1]
 		notes = append(notes, "the diff is longer than this; read the file to see all of it")
@@ -91,6 +95,21 @@ func projectChange[In any](_ In, out changeOutput) (changeOutput, []sdk.Content)
 		content += "\n" + diff
 	}
 	return out, blocks(content, append(notes, text.oddNote()))
+}
+
+// escaped is a diff in which nothing controls how it is shown: what a carriage return
+// or an escape sequence would overwrite stays. Tabs, and the ends of lines, are as they
+// are.
+func escaped(diff string) string {
+	var out strings.Builder
+	for _, r := range diff {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }
 
 var verbs = map[string]string{

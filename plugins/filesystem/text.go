@@ -135,14 +135,15 @@ func plural(n int, one, many string) string {
 
 // quoted is a path as a line of text shows it: as it is, or as a JSON string
 // where it could be misread or would be lost in copying. That is so for what
-// cannot be seen (control characters, spaces other than the common one), at the
+// cannot be seen (control characters, spaces other than the common one, what may be
+// ignored), at the
 // edges for a space and a quote, and for what a line puts after a path. A byte that
 // is no UTF-8 is shown as U+FFFD, in quotes too.
 func quoted(path string) string {
 	plain := path != "" && utf8.ValidString(path) && !strings.HasPrefix(path, `"`) && strings.TrimSpace(path) == path &&
 		!strings.Contains(path, "  ") && !strings.Contains(path, " -> ") && !strings.Contains(path, ": ")
 	for _, r := range path {
-		plain = plain && unicode.IsPrint(r)
+		plain = plain && seen(r)
 	}
 	if plain {
 		return path
@@ -160,7 +161,7 @@ func quoted(path string) string {
 			b.WriteString(`\r`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case unicode.IsPrint(r):
+		case seen(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
@@ -171,6 +172,11 @@ func quoted(path string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
+}
+
+// seen reports a character that is shown, by itself or with the one before it.
+func seen(r rune) bool {
+	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // pattern is a pattern as a note shows it: in quotes, as it was given if that can

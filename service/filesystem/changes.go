@@ -27,7 +27,7 @@ func (d *draft) write(ctx context.Context, c service.WriteFile) error {
 			if t.slash {
 				return &service.FileError{Kind: service.FileBadPath, Detail: "ends in a slash, and a file is to be written; name the file"}
 			}
-			return d.put(t, nil, c.Content, [sha256.Size]byte{})
+			return d.put(ctx, t, nil, c.Content, [sha256.Size]byte{})
 		}
 		if c.CreateOnly {
 			return &service.FileError{Kind: service.FileExists, Detail: "is there already, and was only to be created; read it first, or choose another name"}
@@ -44,7 +44,7 @@ func (d *draft) write(ctx context.Context, c service.WriteFile) error {
 		if err := d.known(ctx, t, digest, true); err != nil || same {
 			return err
 		}
-		return d.put(t, old, content, digest)
+		return d.put(ctx, t, old, content, digest)
 	}})
 }
 
@@ -63,7 +63,7 @@ func (d *draft) edit(ctx context.Context, c service.EditFile) error {
 	}
 	return d.add(ctx, item{spelled: c.Path, work: func(ctx context.Context, t target) error {
 		return d.rework(ctx, t, func(old []byte) ([]byte, error) {
-			result, err := edit.Apply(old, replacements, d.readable(t))
+			result, err := edit.Apply(ctx, old, replacements, d.readable(t))
 			return result.Content, err
 		})
 	}})
@@ -88,14 +88,14 @@ func (d *draft) rework(ctx context.Context, t target, follow func(old []byte) ([
 	if bytes.Equal(old, content) {
 		return nil
 	}
-	return d.put(t, old, content, digest)
+	return d.put(ctx, t, old, content, digest)
 }
 
 func (d *draft) patch(ctx context.Context, c service.ApplyPatch) error {
 	if err := checkSize("the patch", len(c.Text)); err != nil {
 		return err
 	}
-	files, err := patch.Parse(c.Text)
+	files, err := patch.Parse(ctx, c.Text)
 	if err != nil {
 		return err
 	}
@@ -110,15 +110,18 @@ func (d *draft) patch(ctx context.Context, c service.ApplyPatch) error {
 func (d *draft) patchFile(ctx context.Context, file patch.File) error {
 	switch file.Kind {
 	case patch.Add:
-		return d.add(ctx, item{spelled: file.New, work: func(_ context.Context, t target) error {
+		return d.add(ctx, item{spelled: file.New, work: func(ctx context.Context, t target) error {
 			if t.there {
 				return &service.FileError{Kind: service.FileExists, Detail: "is there already, and the patch adds it"}
 			}
-			content, err := file.Apply(nil, true)
+			if err := mustBeNamed(t, service.RegularFile); err != nil {
+				return err
+			}
+			content, err := file.Apply(ctx, nil, true)
 			if err != nil {
 				return err
 			}
-			return d.put(t, nil, content, [sha256.Size]byte{})
+			return d.put(ctx, t, nil, content, [sha256.Size]byte{})
 		}})
 	case patch.Delete:
 		return d.add(ctx, item{spelled: file.Old, itself: true, work: func(ctx context.Context, t target) error {
@@ -136,7 +139,7 @@ func (d *draft) patchFile(ctx context.Context, file patch.File) error {
 		}})
 	default:
 		return d.add(ctx, item{spelled: file.Old, work: func(ctx context.Context, t target) error {
-			return d.rework(ctx, t, func(old []byte) ([]byte, error) { return file.Apply(old, d.readable(t)) })
+			return d.rework(ctx, t, func(old []byte) ([]byte, error) { return file.Apply(ctx, old, d.readable(t)) })
 		}})
 	}
 }
@@ -150,7 +153,7 @@ func (d *draft) emptied(ctx context.Context, t target, file patch.File) error {
 	if err != nil {
 		return err
 	}
-	left, err := file.Apply(old, d.readable(t))
+	left, err := file.Apply(ctx, old, d.readable(t))
 	if err == nil && len(left) > 0 {
 		err = &service.FileError{Kind: service.FileNoMatch, Detail: "has more in it than the patch deletes; nothing was changed"}
 	}
@@ -165,6 +168,9 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 	if err := mustBeFree(to); err != nil {
 		return err
 	}
+	if err := mustBeNamed(to, service.RegularFile); err != nil {
+		return err
+	}
 	if err := d.compared(ctx, t); err != nil { // nor is it uncovered then
 		return err
 	}
@@ -172,7 +178,7 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 	if err != nil {
 		return err
 	}
-	content, err := file.Apply(old, d.readable(t))
+	content, err := file.Apply(ctx, old, d.readable(t))
 	if err != nil {
 		return err
 	}
@@ -195,7 +201,9 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 		Kind: service.FileMoved, Path: to.spelled, Resolved: to.resolved, From: t.resolved, Size: int64(len(content)), Names: t.info.Names - 1,
 	}
 	d.note("moved: %s -> %s", plain(t.resolved), plain(to.resolved))
-	d.show(t, &change, old, content)
+	if err := d.show(ctx, t, &change, old, content); err != nil {
+		return err
+	}
 	d.staged.Files = append(d.staged.Files, change)
 	return nil
 }
@@ -222,6 +230,11 @@ func mustBeFree(to target) error {
 func (d *draft) rename(ctx context.Context, t, to target) error {
 	if err := mustBeFree(to); err != nil {
 		return err
+	}
+	for _, named := range []target{t, to} {
+		if err := mustBeNamed(named, t.info.Kind); err != nil {
+			return err
+		}
 	}
 	if strings.HasPrefix(to.resolved, t.resolved+"/") {
 		return badPath(to.spelled, "lies within what is moved")
@@ -353,7 +366,9 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 			return err
 		}
 		before.Digest = digest
-		d.show(t, &change, old, nil)
+		if err := d.show(ctx, t, &change, old, nil); err != nil {
+			return err
+		}
 	default:
 		d.note("removed: %s, which is no regular file", plain(t.resolved))
 	}

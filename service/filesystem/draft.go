@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolhost/toolhost/internal/unseen"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem/internal/beneath"
 	"github.com/toolhost/toolhost/service/filesystem/internal/commit"
@@ -24,8 +24,8 @@ type draft struct {
 	caller      Caller
 	items       []item
 	directories map[string]beneath.Info
-	made        []string // directories that the change makes
-	revealed    bool     // the caller may read all that the change shows
+	made        map[string]bool // directories that the change makes
+	revealed    bool            // the caller may read all that the change shows
 
 	staged service.Staged
 	judged []string
@@ -34,6 +34,10 @@ type draft struct {
 	size   int64 // that is reserved
 	lent   int64 // of it, until the item is worked out
 	diff   strings.Builder
+	// ended says that the diff ends with that of a file, unnoted how many notes had no
+	// room in it.
+	ended   bool
+	unnoted int
 }
 
 // An item is one file or directory of a change.
@@ -123,7 +127,7 @@ func (d *draft) stage(ctx context.Context) (*Stage, error) {
 			return nil, describe(i.spelled, err)
 		}
 	}
-	d.staged.Diff = d.diff.String()
+	d.staged.Diff = d.shown()
 	d.staged.Resources = slices.Compact(d.staged.Resources)
 	return &Stage{
 		system: d.system, staged: d.staged, revealed: d.revealed, session: d.caller.Session, judged: d.judged,
@@ -192,10 +196,10 @@ func (d *draft) beginIn(t target) error {
 		there = path.Dir(t.missing[0])
 	}
 	for _, dir := range t.missing {
-		if slices.Contains(d.made, dir) {
+		if d.made[dir] {
 			continue
 		}
-		d.made = append(d.made, dir)
+		d.made[dir] = true
 		d.steps = append(d.steps, commit.Step{Kind: commit.MakeDirectory, Path: dir})
 	}
 	info, err := beneath.Lstat(int(d.system.dir.Fd()), there)
@@ -265,7 +269,7 @@ func (d *draft) digest(ctx context.Context, t target) (digest [sha256.Size]byte,
 }
 
 // put adds that a file gets new content.
-func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) error {
+func (d *draft) put(ctx context.Context, t target, old, content []byte, digest [sha256.Size]byte) error {
 	if len(content) > service.MaxContent {
 		return &service.FileError{Kind: service.FileTooLarge, Detail: "would be too large: at most 64 MiB"}
 	}
@@ -287,35 +291,79 @@ func (d *draft) put(t target, old, content []byte, digest [sha256.Size]byte) err
 	d.judge(t)
 	d.steps = append(d.steps, step)
 	d.saw = append(d.saw, sight{path: t.resolved, content: sha256.Sum256(content)})
-	d.show(t, &change, old, content)
+	if err := d.show(ctx, t, &change, old, content); err != nil {
+		return err
+	}
 	d.staged.Files = append(d.staged.Files, change)
 	return nil
 }
 
 // show adds the diff of a file; a nil side is that there is none.
-func (d *draft) show(t target, change *service.FileChange, old, content []byte) {
+func (d *draft) show(ctx context.Context, t target, change *service.FileChange, old, content []byte) error {
 	d.revealed = d.revealed && (old == nil || d.readable(t))
-	text, stat := diff.Unified(t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
-	d.diff.WriteString(text)
+	if old != nil && t.info.ReadOnly {
+		d.note("read-only file: %s, which does not keep it from being changed", plain(t.resolved))
+	}
+	text, stat, err := diff.Unified(ctx, t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
+	if err != nil {
+		return err
+	}
+	if text != "" {
+		d.apart()
+		d.diff.WriteString(text)
+		d.ended = true
+	}
 	change.Added, change.Removed = stat.Added, stat.Removed
-	if old != nil && (stat.Cut > 0 || stat.Binary) {
+	if old != nil && (stat.Cut > 0 || stat.Hidden > 0 || stat.Lossy || stat.Binary) {
 		d.staged.Irreversible = true
+	}
+	return nil
+}
+
+// note adds a line to what is shown, or counts it if there is no room.
+func (d *draft) note(format string, args ...any) {
+	if d.diff.Len() >= service.MaxDiff {
+		d.unnoted++
+		return
+	}
+	d.apart()
+	fmt.Fprintf(&d.diff, format+"\n", args...)
+}
+
+// apart puts an empty line after the diff of a file, so that what follows is none of
+// that file's lines.
+func (d *draft) apart() {
+	if d.ended {
+		d.diff.WriteByte('\n')
+		d.ended = false
 	}
 }
 
-// note adds a line to what is shown.
-func (d *draft) note(format string, args ...any) {
-	if d.diff.Len() < service.MaxDiff {
-		fmt.Fprintf(&d.diff, format+"\n", args...)
+// shown is the diff with its notes, and says how many notes are missing.
+func (d *draft) shown() string {
+	if d.unnoted > 0 {
+		d.apart()
+		fmt.Fprintf(&d.diff, "[%d more lines about what is moved, removed or made are left out]\n", d.unnoted)
 	}
+	return d.diff.String()
 }
 
 // plain is a path as a line shows it: quoted where it has what could not be seen, or
 // could be taken for something else.
 func plain(name string) string {
 	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.Contains(name, " -> ")
-	if odd || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(name)
+	if odd || strings.ContainsFunc(name, func(r rune) bool { return r == unicode.ReplacementChar || unseen.Is(r) }) {
+		return unseen.Quote(name)
 	}
 	return name
+}
+
+// mustBeNamed refuses the name of a directory where one of a file is needed.
+func mustBeNamed(t target, what service.FileKind) error {
+	if t.slash && what != service.Directory {
+		return &service.FileError{
+			Kind: service.FileNotDirectory, Path: t.spelled, Detail: "ends in a slash, and is no directory; name the file without it",
+		}
+	}
+	return nil
 }

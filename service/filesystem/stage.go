@@ -53,7 +53,7 @@ func (f *FileSystem) Stage(ctx context.Context, caller Caller, change service.Ch
 		return nil, err
 	}
 	defer done()
-	d := &draft{system: f, caller: caller, directories: map[string]beneath.Info{}, revealed: !caller.WriteOnly}
+	d := &draft{system: f, caller: caller, directories: map[string]beneath.Info{}, made: map[string]bool{}, revealed: !caller.WriteOnly}
 	if err := d.read(ctx, change); err != nil {
 		return nil, err
 	}

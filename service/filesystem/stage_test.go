@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -380,6 +381,44 @@ func TestTurnIsOver(t *testing.T) {
 	if len(turns.files) > 0 {
 		t.Errorf("%d are left", len(turns.files))
 	}
+}
+
+// A change of several files holds up nobody who waits for the first of them longer than
+// one of a single file does, however long it waits for the last.
+//
+// Seen to fail: with turnLife counted from the last turn that it gets.
+func TestTurnsAreOverTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turns
+		var waiting sync.WaitGroup
+		// hold has turns for as long as it may.
+		hold := func(paths ...string) {
+			waiting.Go(func() {
+				if _, err := turns.take(t.Context(), paths); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		hold("b")
+		hold("b") // until twice turnLife
+		hold("a", "b")
+		began := time.Now()
+		back, err := turns.take(t.Context(), []string{"a"})
+		if took := time.Since(began); err != nil || took > turnLife {
+			t.Errorf("got %v after %s", err, took)
+		}
+		back()
+		waiting.Wait()
+		if took := time.Since(began); took > turnLife {
+			t.Errorf("all have begun after %s", took)
+		}
+		time.Sleep(turnLife)
+		synctest.Wait()
+		if len(turns.files) > 0 {
+			t.Errorf("%d are left", len(turns.files))
+		}
+	})
 }
 
 // What is denied is not changed, whatever the plugin asserted, in neither spelling and

@@ -7,7 +7,9 @@ package shown
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -54,7 +56,7 @@ type Request struct {
 }
 
 // How many bytes the fields of a [Request] have at most, before it is encoded: the
-// input, the review, the diff, each of resources, patterns and metadata, and the reason.
+// input, the review, the diff (without the line that says how much of it is left out), each of resources, patterns and metadata, and the reason.
 const (
 	MaxInput  = 16 << 10
 	MaxReview = 32 << 10
@@ -73,7 +75,7 @@ func Of(p permission.Pending) Request {
 		Action: p.Request.Action, Effects: c.Effects.Names(), Irreversible: c.Irreversible,
 	}
 	shown.Review = shown.text("review", c.Review, MaxReview)
-	shown.Diff = shown.text("diff", c.Diff, MaxDiff)
+	shown.changes(c.Diff)
 	shown.Why = shown.text("why", p.Request.Why, maxWhy)
 	var cut bool
 	if shown.Resources, cut = fitting(p.Request.Resources); cut {
@@ -94,6 +96,20 @@ func (p *Request) text(field, text string, limit int) string {
 		p.Cut = append(p.Cut, field)
 	}
 	return start
+}
+
+// changes takes the diff, or how it begins and how much more there is of it.
+func (p *Request) changes(diff string) {
+	p.Diff = p.text("diff", diff, MaxDiff)
+	if p.Diff == diff {
+		return
+	}
+	if end := strings.LastIndexByte(p.Diff, '\n') + 1; end > 0 {
+		p.Diff = p.Diff[:end]
+	}
+	// Nothing that is in a file makes a line that begins like this one.
+	left := fmt.Sprintf("[%d bytes of the changes are not shown]\n", len(diff)-len(p.Diff))
+	p.Diff = strings.TrimSuffix(p.Diff, "\n") + "\n" + left
 }
 
 // fitting is as many of the texts as there is room for, and never nil.

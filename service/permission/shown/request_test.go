@@ -19,8 +19,13 @@ func TestOf(t *testing.T) {
 	}}
 	got := Of(p)
 	if string(got.Input) != `"not JSON"` || got.InputCut || !slices.Equal(got.Cut, []string{"diff", "why", "metadata"}) ||
-		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || len(got.Diff) != MaxDiff || got.Effects == nil {
+		len(got.Metadata) != 1 || got.Save == nil || len(got.Save) != 0 || len(got.Why) != maxWhy || got.Diff != (long + long)[:MaxDiff]+"\n[16384 bytes of the changes are not shown]\n" || got.Effects == nil {
 		t.Errorf("got %+v", got)
+	}
+	lines := strings.Repeat("+x\n", MaxDiff/3+1)
+	p.Request.Caller.Diff = lines
+	if got, want := Of(p).Diff, lines[:MaxDiff-1]+"[3 bytes of the changes are not shown]\n"; got != want {
+		t.Errorf("of lines: it ends with %q", got[len(got)-100:])
 	}
 	if got := Of(permission.Pending{}); got.Input != nil || got.Cut != nil || got.Resources == nil {
 		t.Errorf("of nothing: %+v", got)

@@ -2,6 +2,7 @@ package shown
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,17 +11,25 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/toolhost/toolhost/internal/unseen"
 )
 
+// Columns is the width for who shows a request where the width is not known.
+const Columns = 80
+
 // Text is all that a person must see of the request, and what "always" would save, a
-// line each, which is wrapped to a width in columns, unless that is 0. What a plugin wrote
-// stands under a label that says so; nothing of it can move the cursor, begin a line, or
-// look like what it is not.
+// line each, which is wrapped to a width in columns, unless that is 0; changes are
+// wrapped all the same. What a plugin wrote stands under a label that says so; nothing of
+// it can move the cursor, begin a line, or look like what it is not.
 func (p *Request) Text(width int) string {
 	var text strings.Builder
 	line := func(name string, values ...string) {
 		for _, value := range values {
-			fmt.Fprintf(&text, "  %-8s %s\n", name, wrap(value, width-indent))
+			if width > 0 { // no line begins where a label does, or one of the changes
+				value = strings.Join(wrap(value, width-indent), "\n"+strings.Repeat(" ", indent))
+			}
+			fmt.Fprintf(&text, "  %-8s %s\n", name, value)
 			name = ""
 		}
 	}
@@ -50,7 +59,9 @@ func (p *Request) Text(width int) string {
 	}
 	if p.Diff != "" {
 		line("changes", "(worked out by toolhost)")
-		line("", Changes(p.Diff)...)
+		for _, shown := range Changes(p.Diff, cmp.Or(width, Columns)-indent) {
+			fmt.Fprintf(&text, "%*s%s\n", indent, "", shown)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
 		line("it says", words(key)+": "+Exact(p.Metadata[key]))
@@ -72,12 +83,26 @@ func (p *Request) Text(width int) string {
 	return text.String()
 }
 
-// Changes are the lines of a diff, in which whatever could not be seen is escaped, and a
-// tab is an arrow.
-func Changes(diff string) []string {
+// Changes are the lines of a diff as the host makes it, each within so many columns. In
+// them whatever could not be seen is escaped, and a tab is an arrow. Of a line that is
+// in a file, its mark and a space come first; what goes on from the line before begins
+// with an arrow. So the first column says what a line is, and nothing in a file
+// can look like a line of the diff, or like the name of another file.
+func Changes(diff string, columns int) []string {
 	var lines []string
+	inside := false // what follows is the lines of files
 	for line := range strings.Lines(diff) {
-		lines = append(lines, visible(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "→   ")))
+		line = visible(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "→   "))
+		switch mark := line[:min(1, len(line))]; {
+		case strings.HasPrefix(line, "@@ "):
+			inside = true
+		case !inside:
+		case mark == " " || mark == "+" || mark == "-":
+			line = mark + " " + line[1:]
+		case mark != `\` && mark != "[":
+			inside = false // another file, before which there is an empty line
+		}
+		lines = append(lines, wrap(line, columns)...)
 	}
 	return lines
 }
@@ -104,23 +129,11 @@ func Exactly(texts []string) []string {
 // cannot be seen or could be taken for something else, such as the end of a line.
 func Exact(text string) string {
 	switch {
-	case strings.ContainsFunc(text, unseen):
-		return strconv.QuoteToASCII(text)
 	case text == "" || strings.TrimSpace(text) != text || strings.Contains(text, "  ") || strings.HasPrefix(text, `"`) ||
-		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
-		return strconv.Quote(text)
+		strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || unseen.Is(r) }):
+		return unseen.Quote(text)
 	default:
 		return text
-	}
-}
-
-// unseen reports letters that are shown as nothing, or on top of others.
-func unseen(r rune) bool {
-	switch r {
-	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800':
-		return true
-	default:
-		return unicode.In(r, unicode.Mn, unicode.Me)
 	}
 }
 
@@ -129,7 +142,7 @@ func unseen(r rune) bool {
 func visible(text string) string {
 	var out strings.Builder
 	for _, r := range text {
-		if r == ' ' || unicode.IsPrint(r) && !unseen(r) {
+		if !unseen.Is(r) {
 			out.WriteRune(r)
 			continue
 		}
@@ -146,12 +159,12 @@ func words(text string) string {
 	marks := 0
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me):
+		case unicode.In(r, unicode.Mn, unicode.Me) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			if marks++; marks > 2 {
 				return -1
 			}
 			return r
-		case r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || unseen(r):
+		case unseen.Is(r) && !unicode.IsSpace(r):
 			r = unicode.ReplacementChar
 		}
 		marks = 0
@@ -162,25 +175,29 @@ func words(text string) string {
 // indent is how many columns stand before what is on a line.
 const indent = 11
 
-// wrap breaks a text into lines of so many columns, if that is enough for any, each but
-// the first indented, so that none of them begins where a label does.
-func wrap(text string, columns int) string {
-	if columns < 20 {
-		return text
-	}
-	var out strings.Builder
-	at := 0
-	for _, r := range text {
+// narrow is the fewest columns of text. Nobody reads what is narrower.
+const narrow = 8
+
+// goesOn stands before what goes on from the line before. It takes no more columns than
+// it has bytes.
+const goesOn = "↳ "
+
+// wrap breaks a text into lines of so many columns, and marks those after the first.
+func wrap(text string, columns int) []string {
+	columns = max(columns, narrow)
+	var lines []string
+	begin, at, mark := 0, 0, ""
+	for i, r := range text {
 		wide := 1
 		if r > unicode.MaxASCII { // it may be
 			wide = 2
 		}
 		if at+wide > columns {
-			out.WriteString("\n" + strings.Repeat(" ", indent))
-			at = 0
+			lines = append(lines, mark+text[begin:i])
+			mark = goesOn
+			begin, at = i, len(mark)
 		}
-		out.WriteRune(r)
 		at += wide
 	}
-	return out.String()
+	return append(lines, mark+text[begin:])
 }

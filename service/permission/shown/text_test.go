@@ -37,13 +37,13 @@ func TestLaw34ShownExactly(t *testing.T) {
 	}
 	r := Request{
 		Tool: "a/b\n  always   *", Root: "/p", Agent: "a\nb", Session: "s", Action: "a/b", Resources: []string{"x\n  always   *", "y"}, Why: "w\nw",
-		Review: "r\n  always   *", Diff: "+x\r\n  always   *\n-\ty\x1b[2J\n", Metadata: map[string]string{"k\nk": "v\nv"}, Save: []string{"x\n*"}, Input: []byte("{\"a\":\n\"\u001b\"}"), Effects: []string{"read"},
+		Review: "r\n  always   *", Diff: "@@ -1,2 +1 @@\n+x\r\n  always   *\n-\ty\x1b[2J\n", Metadata: map[string]string{"k\nk": "v\nv"}, Save: []string{"x\n*"}, Input: []byte("{\"a\":\n\"\u001b\"}"), Effects: []string{"read"},
 	}
 	shown := r.Text(0)
-	if got, want := strings.Count(shown, "\n"), 17; got != want {
+	if got, want := strings.Count(shown, "\n"), 18; got != want {
 		t.Errorf("it has %d lines, want %d:\n%s", got, want, shown)
 	}
-	if strings.Count(shown, "\n  always ") != 1 || strings.Contains(shown, "\x1b") || !strings.Contains(shown, `-→   y\u001b[2J`) {
+	if strings.Count(shown, "\n  always ") != 1 || strings.Contains(shown, "\x1b") || !strings.Contains(shown, `- →   y\u001b[2J`) {
 		t.Errorf("something looks like what it is not:\n%q", shown)
 	}
 }

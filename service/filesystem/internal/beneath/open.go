@@ -18,7 +18,9 @@ type Info struct {
 	Size     int64
 	Modified int64 // nanoseconds since 1970
 	// Names is how many names the file has.
-	Names    int
+	Names int
+	// ReadOnly says that its mode does not let its owner write it.
+	ReadOnly bool
 	dev, ino uint64
 	ctime    int64 // nanoseconds since 1970
 }
@@ -180,7 +182,7 @@ func Close(fd int) { _ = unix.Close(fd) }
 func info(st *unix.Stat_t) Info {
 	i := Info{
 		Size: st.Size, Names: int(st.Nlink), dev: uint64(st.Dev), ino: st.Ino, //nolint:unconvert // their width depends on the machine
-		Modified: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
+		Modified: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ReadOnly: st.Mode&unix.S_IWUSR == 0,
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"context"
 
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
@@ -38,8 +39,8 @@ type comparison struct {
 	head int
 }
 
-// compare finds the blocks of two plain texts.
-func compare(old, now []byte) comparison {
+// compare finds the blocks of two plain texts; some of them, when ctx ends.
+func compare(ctx context.Context, old, now []byte) comparison {
 	c := comparison{oldLines: countLines(old), nowLines: countLines(now)}
 	head := commonHead(old, now)
 	c.head = bytes.Count(old[:head], newline)
@@ -60,7 +61,7 @@ func compare(old, now []byte) comparison {
 		c.blocks, c.coarse = []block{whole}, true
 	default:
 		r := refiner{old: split(old), now: split(now), base: c.head, left: patience}
-		r.refine(block{old: lineRange{0, len(r.old)}, now: lineRange{0, len(r.now)}})
+		r.refine(ctx, block{old: lineRange{0, len(r.old)}, now: lineRange{0, len(r.now)}})
 		c.blocks, c.coarse = r.blocks, r.left <= 0
 	}
 	return c
@@ -135,7 +136,10 @@ type refiner struct {
 	blocks   []block
 }
 
-func (r *refiner) refine(whole block) {
+func (r *refiner) refine(ctx context.Context, whole block) {
+	if ctx.Err() != nil {
+		return
+	}
 	r.left -= whole.old.lines() + whole.now.lines() + callLines
 	diffs := lcs.DiffLines(r.old[whole.old.from:whole.old.to], r.now[whole.now.from:whole.now.to])
 	changed := 0
@@ -148,7 +152,7 @@ func (r *refiner) refine(whole block) {
 			now: lineRange{whole.now.from + d.ReplStart, whole.now.from + d.ReplEnd},
 		}
 		if changed > sureLines && b != whole && b.old.lines() > 1 && b.now.lines() > 1 && r.left > 0 {
-			r.refine(b)
+			r.refine(ctx, b)
 			continue
 		}
 		r.add(b)

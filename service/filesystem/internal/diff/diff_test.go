@@ -2,6 +2,8 @@ package diff
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,6 +23,33 @@ import (
 )
 
 const heading = "--- a/f\n+++ b/f\n"
+
+// unifiedIn is Unified in a context that does not end.
+func unifiedIn(t interface {
+	Helper()
+	Context() context.Context
+	Fatal(...any)
+}, name string, before, after []byte, limit int,
+) (string, Stat) {
+	t.Helper()
+	text, stat, err := Unified(t.Context(), name, before, after, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, stat
+}
+
+// When its context ends, there is no diff, not even a part of one.
+//
+// Seen to fail: with the part that was written.
+func TestEnded(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if text, stat, err := Unified(ctx, "f", []byte("a\n"), []byte("b\n"), 100); text != "" || stat != (Stat{}) || !errors.Is(err, why) {
+		t.Errorf("got %q, %+v, %v", text, stat, err)
+	}
+}
 
 func TestUnified(t *testing.T) {
 	for _, tt := range []struct {
@@ -44,7 +73,7 @@ func TestUnified(t *testing.T) {
 			"the end added", "a\nb", "a\nb\n", "newline at the end of the file: added\n" + heading + "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n",
 			Stat{Added: 1, Removed: 1},
 		},
-		{"line ends", "a\nb\nc\r\n", "a\r\nb\r\nc\n", "line endings: 2 lines LF to CRLF\nline endings: 1 line CRLF to LF\n" + heading, Stat{}},
+		{"line ends", "a\nb\nc\r\n", "a\r\nb\r\nc\n", "line endings: 2 lines LF to CRLF\nline endings: 1 line CRLF to LF\n" + heading, Stat{Lossy: true}},
 		{
 			"line ends after a change", "a\nb\nc\n", "A\nb\nc\r\n", "line endings: 1 line LF to CRLF\n" + heading + "@@ -1,3 +1,3 @@\n-a\n+A\n b\n c\n",
 			Stat{Added: 1, Removed: 1},
@@ -73,19 +102,19 @@ func TestUnified(t *testing.T) {
 		},
 		{
 			"bytes of no character", "a\xe9\n", "a\xe8\n", "bytes that are no UTF-8 are shown as \ufffd\n" + heading + "@@ -1 +1 @@\n-a\ufffd\n+a\ufffd\n",
-			Stat{Added: 1, Removed: 1},
+			Stat{Added: 1, Removed: 1, Lossy: true},
 		},
 		{
 			"UTF-16", "\xff\xfea\x00\n\x00", "\xff\xfe\xe9\x00\n\x00", heading + "@@ -1 +1 @@\n-a\n+é\n",
 			Stat{Added: 1, Removed: 1},
 		},
 		{"another encoding", "\xff\xfea\x00\n\x00", "a\n", "encoding: utf-16le to utf-8\nbyte order mark: removed\n" + heading, Stat{}},
-		{"half a unit", "\xff\xfea\x00x", "\xff\xfea\x00y", "nothing changes but bytes that are no text\n" + heading, Stat{}},
-		{"binary", "a\x00b", "a\n", heading + "binary: 3 bytes before, 2 bytes after\n", Stat{Binary: true}},
-		{"binary after", "a\n", "a\x00b", heading + "binary: 2 bytes before, 3 bytes after\n", Stat{Binary: true}},
+		{"half a unit", "\xff\xfea\x00x", "\xff\xfea\x00y", "the last byte, which is half a character, is not shown\n" + heading, Stat{Lossy: true}},
+		{"binary", "a\x00b", "a\n", heading + "binary, not shown: 3 bytes before, 2 bytes after\n", Stat{Binary: true}},
+		{"binary after", "a\n", "a\x00b", heading + "binary, not shown: 2 bytes before, 3 bytes after\n", Stat{Binary: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, stat := Unified("f", []byte(tt.before), []byte(tt.after), 1<<20)
+			got, stat := unifiedIn(t, "f", []byte(tt.before), []byte(tt.after), 1<<20)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -109,17 +138,17 @@ func TestUnifiedOfOneSide(t *testing.T) {
 			"new with pairs and a mark", nil, []byte("\xef\xbb\xbfa\r\nb\n"),
 			"new file: 2 lines\nbyte order mark: yes\nline endings: 1 line CRLF, 1 LF\n--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n", Stat{Added: 2},
 		},
-		{"new and binary", nil, []byte("\x00"), "--- /dev/null\n+++ b/f\nnew file, binary: 1 bytes\n", Stat{Binary: true}},
+		{"new and binary", nil, []byte("\x00"), "--- /dev/null\n+++ b/f\nnew file, binary, not shown: 1 bytes\n", Stat{Binary: true}},
 		{"deleted", []byte("a\n"), nil, "deleted file: 1 line\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", Stat{Removed: 1}},
-		{"deleted and binary", []byte("\x00"), nil, "--- a/f\n+++ /dev/null\ndeleted file, binary: 1 bytes\n", Stat{Binary: true}},
+		{"deleted and binary", []byte("\x00"), nil, "--- a/f\n+++ /dev/null\ndeleted file, binary, not shown: 1 bytes\n", Stat{Binary: true}},
 		{
 			"too large", []byte("a"), bytes.Repeat([]byte("a"), document.MaxBytes+1),
-			heading + "too large to be compared: 1 bytes before, 67108865 bytes after\n", Stat{Binary: true},
+			heading + "too large to be compared, not shown: 1 bytes before, 67108865 bytes after\n", Stat{Binary: true},
 		},
 		{"neither", nil, nil, "", Stat{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, stat := Unified("f", tt.before, tt.after, 1<<20)
+			got, stat := unifiedIn(t, "f", tt.before, tt.after, 1<<20)
 			if got != tt.want || stat != tt.stat {
 				t.Errorf("got %q, %+v; want %q, %+v", got, stat, tt.want, tt.stat)
 			}
@@ -137,7 +166,7 @@ func TestNames(t *testing.T) {
 		"a\xffb":       "--- \"a/a\\xffb\"\n",
 		"a\x1b[2Jb\\ ": "--- \"a/a\\x1b[2Jb\\\\ \"\n",
 	} {
-		if got, _ := Unified(name, []byte("a"), []byte("b"), 100); !strings.HasPrefix(got, want) {
+		if got, _ := unifiedIn(t, name, []byte("a"), []byte("b"), 100); !strings.HasPrefix(got, want) {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
@@ -153,7 +182,7 @@ func TestCut(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	got, stat := Unified("f", lines(0, 1000), lines(1000, 2000), 300)
+	got, stat := unifiedIn(t, "f", lines(0, 1000), lines(1000, 2000), 300)
 	if stat.Added != 1000 || stat.Removed != 1000 || stat.Cut == 0 || len(got) > 500 {
 		t.Errorf("got %d bytes, %+v", len(got), stat)
 	}
@@ -172,7 +201,7 @@ func TestCut(t *testing.T) {
 		t.Errorf("it says that %d are left out, but %d are:\n%s", said, stat.Cut, got)
 	}
 	// Nothing fits.
-	got, stat = Unified("f", lines(0, 10), lines(5, 15), 0)
+	got, stat = unifiedIn(t, "f", lines(0, 10), lines(5, 15), 0)
 	if want := heading + "[15 lines of the diff left out]\n"; got != want || stat.Cut != 15 {
 		t.Errorf("got %q, %+v; want %q", got, stat, want)
 	}
@@ -182,7 +211,7 @@ func TestCut(t *testing.T) {
 func TestShortened(t *testing.T) {
 	long := strings.Repeat("é", 100<<10)
 	before, after := long+"OLD"+long, long+"NEW"+long
-	got, stat := Unified("f", []byte(before), []byte(after), 50<<10)
+	got, stat := unifiedIn(t, "f", []byte(before), []byte(after), 50<<10)
 	if !strings.Contains(got, "OLD") || !strings.Contains(got, "NEW") || stat.Shortened != 2 || len(got) > 3*service.LineBytes || !utf8.ValidString(got) {
 		t.Errorf("got %d bytes, %+v", len(got), stat)
 	}
@@ -211,7 +240,7 @@ func TestManyChanges(t *testing.T) {
 			fmt.Fprintf(&after, "line %d\n", i)
 		}
 	}
-	if _, stat := Unified("f", before.Bytes(), after.Bytes(), 100); stat.Added != 750 || stat.Removed != 750 || stat.Coarse {
+	if _, stat := unifiedIn(t, "f", before.Bytes(), after.Bytes(), 100); stat.Added != 750 || stat.Removed != 750 || stat.Coarse {
 		t.Errorf("got %+v, want 750 lines each", stat)
 	}
 }
@@ -247,7 +276,7 @@ func TestUnifiedIsAPatch(t *testing.T) {
 			}
 		}
 		before, after := join(was, rapid.Bool().Draw(t, "bare")), join(is, rapid.Bool().Draw(t, "bare too"))
-		text, stat := Unified("f", []byte(before), []byte(after), 1<<20)
+		text, stat := unifiedIn(t, "f", []byte(before), []byte(after), 1<<20)
 		if before == after {
 			return
 		}
@@ -255,23 +284,23 @@ func TestUnifiedIsAPatch(t *testing.T) {
 		if removed, added := strings.Count(body, "\n-"), strings.Count(body, "\n+"); stat.Cut > 0 || stat.Removed != removed || stat.Added != added {
 			t.Fatalf("%+v:\n%s", stat, text)
 		}
-		files, err := patch.Parse(text)
+		files, err := patch.Parse(t.Context(), text)
 		if err != nil || len(files) != 1 {
 			t.Fatalf("%v:\n%s", err, text)
 		}
-		got, err := files[0].Apply([]byte(before), true)
+		got, err := files[0].Apply(t.Context(), []byte(before), true)
 		if err != nil || string(got) != after {
 			t.Fatalf("got %q, %v; want %q, by\n%s", got, err, after, text)
 		}
 		// It leads there in a file with "\r\n" too, and in one of UTF-16.
 		pairs := strings.NewReplacer("\n", "\r\n")
 		if strings.Contains(before, "\n") {
-			if got, err := files[0].Apply([]byte(pairs.Replace(before)), true); err != nil || string(got) != pairs.Replace(after) {
+			if got, err := files[0].Apply(t.Context(), []byte(pairs.Replace(before)), true); err != nil || string(got) != pairs.Replace(after) {
 				t.Fatalf("with pairs: got %q, %v; want %q, by\n%s", got, err, pairs.Replace(after), text)
 			}
 		}
-		if got, err := files[0].Apply(wide(before), true); err != nil || !bytes.Equal(got, wide(after)) {
-			t.Fatalf("in UTF-16: got %q, %v; want %q, by\n%s", got, err, wide(after), text)
+		if got, err := files[0].Apply(t.Context(), asWide(before), true); err != nil || !bytes.Equal(got, asWide(after)) {
+			t.Fatalf("in UTF-16: got %q, %v; want %q, by\n%s", got, err, asWide(after), text)
 		}
 		if git == "" {
 			return
@@ -291,8 +320,8 @@ func TestUnifiedIsAPatch(t *testing.T) {
 	})
 }
 
-// wide writes a text of ASCII as UTF-16 with a mark.
-func wide(s string) []byte {
+// asWide writes a text of ASCII as UTF-16 with a mark.
+func asWide(s string) []byte {
 	out := []byte{0xfe, 0xff}
 	for _, c := range []byte(s) {
 		out = append(out, 0, c)
@@ -305,7 +334,7 @@ func FuzzUnified(f *testing.F) {
 	f.Add([]byte("\xff\xfea\x00\n\x00\x00\xd8x"), []byte("\xef\xbb\xbfa\u200b\n"), 10)
 	f.Fuzz(func(t *testing.T, before, after []byte, limit int) {
 		limit = max(0, min(limit, 1<<20))
-		got, stat := Unified("f", before, after, limit)
+		got, stat := unifiedIn(t, "f", before, after, limit)
 		if (got == "") != bytes.Equal(before, after) && before != nil && after != nil || !utf8.ValidString(got) {
 			t.Fatalf("%q", got)
 		}
@@ -342,7 +371,7 @@ func TestUnifiedHostile(t *testing.T) {
 		{"long lines", bytes.Repeat(append(bytes.Repeat([]byte("a"), 9999), '\n'), size/20000), bytes.Repeat(append(bytes.Repeat([]byte("a"), 9998), 'b', '\n'), size/20000)},
 	} {
 		start := time.Now()
-		got, stat := Unified("f", tt.before, tt.after, 50<<10)
+		got, stat := unifiedIn(t, "f", tt.before, tt.after, 50<<10)
 		if len(got) > 51<<10 || got == "" {
 			t.Errorf("%s: %d bytes", tt.name, len(got))
 		}

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/toolhost/toolhost/service/filesystem/internal/text"
 )
 
-// context is how many lines that stay are shown around those that do not.
-const context = 3
+// contextLines is how many lines that stay are shown around those that do not.
+const contextLines = 3
 
 // A writer writes hunks up to a limit.
 type writer struct {
@@ -19,50 +20,52 @@ type writer struct {
 	full  bool // a line did not fit, so none after it is tried
 	left  int  // how many lines were left out since the last that was written
 	stat  *Stat
+	// patience is what is left of it for the comparing of long lines.
+	patience int
 }
 
-// hunks writes what changed between two texts.
-func (w *writer) hunks(old, now []byte, c comparison) {
+// hunks writes what changed between two texts, or less of it when ctx ends.
+func (w *writer) hunks(ctx context.Context, old, now []byte, c comparison) {
 	if len(c.blocks) == 0 {
 		return
 	}
-	a := start(old, c.head)
-	b := start(now, c.head)
-	for i := 0; i < len(c.blocks); {
+	a := start(ctx, old, c.head)
+	b := start(ctx, now, c.head)
+	for i := 0; i < len(c.blocks) && ctx.Err() == nil; {
 		n := i + 1
-		for n < len(c.blocks) && c.blocks[n].old.from-c.blocks[n-1].old.to <= 2*context {
+		for n < len(c.blocks) && c.blocks[n].old.from-c.blocks[n-1].old.to <= 2*contextLines {
 			n++
 		}
-		w.hunk(&a, &b, c.blocks[i:n], c.oldLines)
+		w.hunk(ctx, &a, &b, c.blocks[i:n], c.oldLines)
 		i = n
 	}
 	w.resume()
 }
 
 // start gives a cursor a context's length before a line.
-func start(content []byte, line int) cursor {
+func start(ctx context.Context, content []byte, line int) cursor {
 	c := cursor{text: content}
-	skip := max(0, line-context)
-	for ; c.line < skip; c.line++ {
+	skip := max(0, line-contextLines)
+	for ; c.line < skip && ctx.Err() == nil; c.line++ {
 		c.at += bytes.IndexByte(c.text[c.at:], '\n') + 1
 	}
 	return c
 }
 
 // hunk writes blocks, and what stays around them.
-func (w *writer) hunk(a, b *cursor, blocks []block, lines int) {
+func (w *writer) hunk(ctx context.Context, a, b *cursor, blocks []block, lines int) {
 	first, last := blocks[0], blocks[len(blocks)-1]
-	before := min(context, first.old.from-a.line)
-	after := min(context, lines-last.old.to)
-	a.to(first.old.from - before)
-	b.to(first.now.from - before)
+	before := min(contextLines, first.old.from-a.line)
+	after := min(contextLines, lines-last.old.to)
+	a.to(ctx, first.old.from-before)
+	b.to(ctx, first.now.from-before)
 	w.raw(fmt.Sprintf("@@ -%s +%s @@\n",
 		numbers(a.line, last.old.to+after-a.line), numbers(b.line, last.now.to+after-b.line)))
 	for _, block := range blocks {
-		w.stays(a, b, block.old.from)
-		w.block(a, b, block)
+		w.stays(ctx, a, b, block.old.from)
+		w.block(ctx, a, b, block)
 	}
-	w.stays(a, b, last.old.to+after)
+	w.stays(ctx, a, b, last.old.to+after)
 }
 
 // numbers writes the lines of a hunk as diff does.
@@ -76,77 +79,63 @@ func numbers(from, n int) string {
 	return fmt.Sprintf("%d,%d", from+1, n)
 }
 
-func (w *writer) stays(a, b *cursor, to int) {
-	for a.line < to {
+func (w *writer) stays(ctx context.Context, a, b *cursor, to int) {
+	for a.line < to && ctx.Err() == nil {
 		line, ending := a.next()
 		b.next()
-		w.line(' ', line, ending, 0, w.limit)
+		w.line(' ', line, ending, nil, w.limit)
 	}
 }
 
 // block writes the removed lines and then the added ones. The removed ones leave
 // half of the room, if the added ones need it.
-func (w *writer) block(a, b *cursor, block block) {
+func (w *writer) block(ctx context.Context, a, b *cursor, block block) {
 	was, is := *a, *b // for what the other side has in its place
 	end := *b
-	end.to(block.now.to)
+	end.to(ctx, block.now.to)
 	room, full := w.limit-w.out.Len(), w.full
 	allowed := w.limit - min(end.at-b.at+2*(end.line-b.line), room/2)
-	for a.line < block.old.to {
-		focus := pair(&is, block.now.to)
+	for a.line < block.old.to && ctx.Err() == nil {
+		facing := facingIn(&is, block.now.to)
 		line, ending := a.next()
-		w.line('-', line, ending, focus(line), allowed)
+		w.line('-', line, ending, func() []span { return w.removed(ctx, line, facing) }, allowed)
 	}
 	if w.full && !full && b.line < block.now.to {
 		w.resume()
 		w.full = false
 	}
-	for b.line < block.now.to {
-		focus := pair(&was, block.old.to)
+	for b.line < block.now.to && ctx.Err() == nil {
+		facing := facingIn(&was, block.old.to)
 		line, ending := b.next()
-		w.line('+', line, ending, focus(line), w.limit)
+		w.line('+', line, ending, func() []span { return w.added(ctx, facing, line) }, w.limit)
 	}
 }
 
-// pair gives where a line begins to differ from the next one of the other side.
-func pair(other *cursor, to int) func(line []byte) int {
+// facingIn is the next line of the other side, or nil if it has none.
+func facingIn(other *cursor, to int) []byte {
 	if other.line >= to {
-		return func([]byte) int { return 0 }
+		return nil
 	}
-	facing, _ := other.next()
-	return func(line []byte) int {
-		if len(line) <= service.LineBytes {
-			return 0
-		}
-		n := 0
-		for n < min(len(line), len(facing)) && line[n] == facing[n] {
-			n++
-		}
-		return n
-	}
+	line, _ := other.next()
+	return line
 }
 
-// line writes a line of the diff, of a long one what is around a place in it.
-func (w *writer) line(mark byte, line []byte, ending string, focus, limit int) {
-	shortened := len(line) > service.LineBytes
+// line writes a line of the diff, of a long one what changes and what is around that.
+func (w *writer) line(mark byte, line []byte, ending string, changes func() []span, limit int) {
 	if w.full || w.out.Len()+min(len(line), service.LineBytes) > limit {
 		w.leave()
 		return
 	}
 	var shown string
-	if !shortened {
-		shown = text.Valid(line)
+	shortened, hidden := len(line) > service.LineBytes, false
+	if shortened {
+		var spans []span
+		if changes != nil {
+			spans = changes()
+		}
+		shown, hidden = excerpt(line, spans)
 	} else {
-		from := max(0, min(focus-service.LineBytes/3, len(line)-service.LineBytes))
-		from = text.CutStart(line, from)
-		to := from + text.CutEnd(line[from:], service.LineBytes)
-		shown = text.Valid(line[from:to])
-		if from > 0 {
-			shown = fmt.Sprintf("[%d bytes left out] %s", from, shown)
-		}
-		if to < len(line) {
-			shown = fmt.Sprintf("%s [%d bytes left out]", shown, len(line)-to)
-		}
+		shown = text.Valid(line)
 	}
 	shown = string(mark) + shown + "\n"
 	if ending == "" {
@@ -158,6 +147,9 @@ func (w *writer) line(mark byte, line []byte, ending string, focus, limit int) {
 	}
 	if shortened {
 		w.stat.Shortened++
+	}
+	if hidden {
+		w.stat.Hidden++
 	}
 	w.out.WriteString(shown)
 }

@@ -1,7 +1,8 @@
 // Package document holds the bytes of a text file beside the text that is changed
 // in it, so that a change of the text becomes a change of those bytes and of no
 // others: not of a mark, the end of a line, a byte of no character, or half a unit
-// at the end. Everything is a function of its arguments.
+// at the end. Everything is a function of its arguments. Whatever takes longer than
+// some milliseconds looks at its context again and again, and ends with its cause.
 //
 // A file has three views. The bytes are the file. The text ([Document.Text]) is
 // what stands after the mark: the bytes as they are, or of UTF-16 its characters
@@ -10,6 +11,7 @@
 package document
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -41,7 +43,7 @@ type Change struct {
 
 // Open makes a document of the bytes of a file. A binary file is refused with
 // FileBinary, one over MaxBytes with FileTooLarge.
-func Open(content []byte) (*Document, error) {
+func Open(ctx context.Context, content []byte) (*Document, error) {
 	if err := CheckSize(len(content)); err != nil {
 		return nil, err
 	}
@@ -54,9 +56,9 @@ func Open(content []byte) (*Document, error) {
 	}
 	d := &Document{raw: content, encoding: nature.Encoding, mark: nature.BOM, text: content[nature.BOM:]}
 	if d.wide() {
-		d.text = d.decode()
+		d.text = d.decode(ctx)
 	}
-	return d, nil
+	return d, ended(ctx)
 }
 
 // CheckSize refuses a size over MaxBytes, with FileTooLarge.
@@ -86,7 +88,7 @@ func (d *Document) Text() []byte { return d.text }
 // without mixing encodings: characters beyond ASCII into a file that is not UTF-8,
 // unless what stood there before had such characters in UTF-8. A zero byte, which
 // would make the file a binary one, is refused too.
-func (d *Document) Accepts(before, after string) error {
+func (d *Document) Accepts(ctx context.Context, before, after string) error {
 	if !utf8.ValidString(after) {
 		return &service.FileError{Kind: service.FileBadQuery, Detail: "the new text is not valid UTF-8"}
 	}
@@ -99,17 +101,32 @@ func (d *Document) Accepts(before, after string) error {
 	if ascii(after) || !ascii(before) {
 		return nil
 	}
-	if !d.checked {
-		d.checked, d.valid = true, utf8.Valid(d.text)
-	}
-	if d.valid {
-		return nil
+	if valid, err := d.Valid(ctx); valid || err != nil {
+		return err
 	}
 	return &service.FileError{
 		Kind: service.FileBadQuery,
 		Detail: "the file is not in UTF-8, so characters beyond ASCII cannot be put into it; " +
 			"write the new text in ASCII, or convert the file",
 	}
+}
+
+// Valid says that the text is UTF-8.
+func (d *Document) Valid(ctx context.Context) (bool, error) {
+	if d.checked {
+		return d.valid, nil
+	}
+	valid := true
+	for piece := range Pieces(ctx, d.text) {
+		if valid = utf8.Valid(piece); !valid {
+			break
+		}
+	}
+	if err := ended(ctx); err != nil {
+		return false, err
+	}
+	d.checked, d.valid = true, valid
+	return valid, nil
 }
 
 func ascii(s string) bool {
@@ -125,18 +142,24 @@ func ascii(s string) bool {
 // and apart, and do not begin or end within a character. All other bytes are as
 // they were. It refuses a result over MaxBytes, with FileTooLarge. The result
 // shares no memory with the document.
-func (d *Document) Splice(changes []Change) ([]byte, error) {
+func (d *Document) Splice(ctx context.Context, changes []Change) ([]byte, error) {
 	out := make([]byte, 0, min(MaxBytes, len(d.raw)+len(d.raw)/16))
 	kept, at := 0, place{raw: d.mark}
 	for _, c := range changes {
-		at = d.forward(at, c.Start)
+		at = d.forward(ctx, at, c.Start)
+		if err := ended(ctx); err != nil {
+			return nil, err
+		}
 		out = append(out, d.raw[kept:at.raw]...)
 		if err := CheckSize(len(out) + len(c.New)); err != nil {
 			return nil, err
 		}
 		out = d.encode(out, c.New)
-		at = d.forward(at, c.End)
+		at = d.forward(ctx, at, c.End)
 		kept = at.raw
+	}
+	if err := ended(ctx); err != nil {
+		return nil, err
 	}
 	if err := CheckSize(len(out) + len(d.raw) - kept); err != nil {
 		return nil, err

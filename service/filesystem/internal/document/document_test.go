@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 func open(t testing.TB, content string) *Document {
 	t.Helper()
-	d, err := Open([]byte(content))
+	d, err := Open(t.Context(), []byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +43,10 @@ func TestOpen(t *testing.T) {
 			if got := string(d.Text()); got != tt.text {
 				t.Errorf("text %q, want %q", got, tt.text)
 			}
-			if got := string(d.Plain()); got != tt.plain {
+			if got, err := d.Plain(t.Context()); err != nil || string(got) != tt.plain {
 				t.Errorf("plain text %q, want %q", got, tt.plain)
 			}
-			if got := d.Ending(); got != tt.ending {
+			if got, err := d.Ending(t.Context()); err != nil || got != tt.ending {
 				t.Errorf("ending %q, want %q", got, tt.ending)
 			}
 		})
@@ -61,7 +62,7 @@ func TestOpenErrors(t *testing.T) {
 		{[]byte("\xff\xfe\x00\x00a\x00\x00\x00"), service.FileBinary},
 		{make([]byte, MaxBytes+1), service.FileTooLarge},
 	} {
-		_, err := Open(tt.content)
+		_, err := Open(t.Context(), tt.content)
 		if got := (*service.FileError)(nil); !errors.As(err, &got) || got.Kind != tt.kind {
 			t.Errorf("%.10q: got %v, want %s", tt.content, err, tt.kind)
 		}
@@ -97,7 +98,7 @@ func drawContent(t *rapid.T) string {
 		if rapid.Bool().Draw(t, "odd") {
 			out = append(out, 'x')
 		}
-		if _, err := Open(out); err != nil { // UTF-32, by its looks
+		if _, err := Open(t.Context(), out); err != nil { // UTF-32, by its looks
 			return text
 		}
 		return string(out)
@@ -111,11 +112,14 @@ func drawContent(t *rapid.T) string {
 func TestSplice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		content := drawContent(t)
-		d, err := Open([]byte(content))
+		d, err := Open(t.Context(), []byte(content))
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain := d.Plain()
+		plain, err := d.Plain(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		starts := []int{0, len(plain)}
 		for i := range plain {
 			if utf8.RuneStart(plain[i]) && utf8.RuneStart(plain[max(i-1, 0)]) && plain[max(i-1, 0)] < utf8.RuneSelf {
@@ -128,14 +132,16 @@ func TestSplice(t *testing.T) {
 		from, to = min(from, to), max(from, to)
 		put := rapid.SampledFrom([]string{"", "x", "é\n", "😀"}).Draw(t, "new")
 		changes := []Change{{Start: from, End: to, New: put}}
-		d.FromPlain(changes)
-		got, err := d.Splice(changes)
+		if err := d.FromPlain(t.Context(), changes); err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.Splice(t.Context(), changes)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := d.Text()
 		if put != "" { // without it, two halves of a pair may meet
-			again, err := Open(got)
+			again, err := Open(t.Context(), got)
 			if want := string(text[:changes[0].Start]) + put + string(text[changes[0].End:]); err != nil || string(again.Text()) != want {
 				t.Fatalf("got %q of %q, %v; want the text %q", got, content, err, want)
 			}
@@ -144,8 +150,8 @@ func TestSplice(t *testing.T) {
 			t.Fatalf("%d to %d of the plain text became %v", from, to, changes)
 		}
 		// The bytes before and after are those of the file.
-		head := d.forward(place{raw: d.mark}, changes[0].Start).raw
-		tail := len(content) - d.forward(place{raw: d.mark}, changes[0].End).raw
+		head := d.forward(t.Context(), place{raw: d.mark}, changes[0].Start).raw
+		tail := len(content) - d.forward(t.Context(), place{raw: d.mark}, changes[0].End).raw
 		if string(got[:head]) != content[:head] || string(got[len(got)-tail:]) != content[len(content)-tail:] ||
 			string(got[head:len(got)-tail]) != string(d.encode(nil, put)) {
 			t.Fatalf("got %q of %q", got, content)
@@ -156,7 +162,7 @@ func TestSplice(t *testing.T) {
 func TestSpliceTooLarge(t *testing.T) {
 	d := open(t, "ab\n")
 	big := strings.Repeat("x", MaxBytes/2)
-	_, err := d.Splice([]Change{{0, 0, big}, {1, 1, big}})
+	_, err := d.Splice(t.Context(), []Change{{0, 0, big}, {1, 1, big}})
 	if got := (*service.FileError)(nil); !errors.As(err, &got) || got.Kind != service.FileTooLarge {
 		t.Errorf("got %v, want an error of the size", err)
 	}
@@ -176,7 +182,7 @@ func TestAccepts(t *testing.T) {
 		{"\xff\xfea\x00\x00\xd8", "a", "é\x00", true},
 		{"\xff\xfea\x00", "a", "b\xff", false},
 	} {
-		err := open(t, tt.content).Accepts(tt.before, tt.after)
+		err := open(t, tt.content).Accepts(t.Context(), tt.before, tt.after)
 		if got := (*service.FileError)(nil); (err == nil) != tt.want || err != nil && (!errors.As(err, &got) || got.Kind != service.FileBadQuery) {
 			t.Errorf("%q for %q into %q: got %v, want %v", tt.after, tt.before, tt.content, err, tt.want)
 		}
@@ -191,7 +197,7 @@ func TestEnd(t *testing.T) {
 		{"\n\n", "\n", "\r\n", "\n\r\n"},
 		{"a", "\r\n", "\n", "a"},
 	} {
-		if got := End(tt.plain, []byte(tt.replaced), tt.ending); got != tt.want {
+		if got := End(t.Context(), tt.plain, []byte(tt.replaced), tt.ending); got != tt.want {
 			t.Errorf("%q for %q: got %q, want %q", tt.plain, tt.replaced, got, tt.want)
 		}
 	}
@@ -213,10 +219,10 @@ func TestFind(t *testing.T) {
 				want = append(want, i)
 			}
 		}
-		if got := slices.Collect(Find([]byte(content), wanted)); !slices.Equal(got, want) {
+		if got := slices.Collect(Find(t.Context(), []byte(content), wanted)); !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
-		findSteadily([]byte(content), []byte(wanted), 0, func(i int) bool { steadily = append(steadily, i); return true })
+		findSteadily(t.Context(), []byte(content), []byte(wanted), 0, func(i int) bool { steadily = append(steadily, i); return true })
 		if !slices.Equal(steadily, want) {
 			t.Fatalf("steadily: got %v, want %v", steadily, want)
 		}
@@ -235,7 +241,7 @@ func TestFindHostile(t *testing.T) {
 		strings.Repeat("a", 1<<19) + "b" + strings.Repeat("a", 1<<19),
 	} {
 		n := 0
-		for range Find(content, wanted) {
+		for range Find(t.Context(), content, wanted) {
 			n++
 		}
 		if want := len(content) - len(wanted) + 1; n != 0 && n != want {
@@ -244,3 +250,60 @@ func TestFindHostile(t *testing.T) {
 	}
 	t.Log(time.Since(start))
 }
+
+// What is gone over in pieces is what it is as a whole: no piece ends within the end of
+// a line or within a character.
+//
+// Seen to fail: with pieces that are cut anywhere.
+func TestPieces(t *testing.T) {
+	for _, unit := range []string{"\r\n", "a\r\n", "ab\r\n", "é", "aé", "€", "a€", "aa€", "😀", "a😀", "aa😀", "aaa😀", "\x80", "\r\n\x80", "\xe2\x82"} {
+		text := strings.Repeat(unit, 3*pieceBytes/len(unit))
+		d := open(t, text)
+		if got, err := d.Plain(t.Context()); err != nil || string(got) != Plain(text) {
+			t.Errorf("%q: the plain text has %d bytes, %v", unit, len(got), err)
+		}
+		if pairs, feeds, err := d.Ends(t.Context()); err != nil || pairs != strings.Count(text, "\r\n") || feeds != 0 {
+			t.Errorf("%q: %d and %d, %v", unit, pairs, feeds, err)
+		}
+		if got, err := d.Valid(t.Context()); err != nil || got != utf8.ValidString(text) {
+			t.Errorf("%q: valid is %t, %v", unit, got, err)
+		}
+		length := 0
+		for piece := range Pieces(t.Context(), d.Text()) {
+			if length += len(piece); len(piece) < pieceBytes-utf8.UTFMax && length < len(text) || len(piece) > pieceBytes {
+				t.Errorf("%q: a piece of %d bytes", unit, len(piece))
+			}
+		}
+		if length != len(text) {
+			t.Errorf("%q: pieces of %d bytes, want %d", unit, length, len(text))
+		}
+	}
+}
+
+// When its context ends, whatever takes long ends with the cause, and nothing else.
+//
+// Seen to fail: with what Ends had counted by then, and no error.
+func TestEnded(t *testing.T) {
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	d := open(t, strings.Repeat("é\r\n", 100))
+	for name, err := range map[string]error{
+		"Open":      second(Open(ctx, []byte("\xff\xfea\x00"))),
+		"Plain":     second(d.Plain(ctx)),
+		"Ending":    second(d.Ending(ctx)),
+		"Valid":     second(d.Valid(ctx)),
+		"Accepts":   d.Accepts(ctx, "a", "é"),
+		"Splice":    second(d.Splice(ctx, []Change{{0, 1, "a"}})),
+		"FromPlain": d.FromPlain(ctx, []Change{{100, 200, ""}}),
+	} {
+		if !errors.Is(err, why) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for range Find(ctx, []byte("aa"), "a") {
+		t.Error("something is found")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"context"
 	"iter"
 )
 
@@ -17,8 +18,9 @@ const (
 
 // Find gives each place in a text where another stands, in order; they may
 // overlap. Its time is linear in both, also where the text is made to be searched
-// slowly. Nothing is found of an empty text.
-func Find(content []byte, wanted string) iter.Seq[int] {
+// slowly. Nothing is found of an empty text. It ends early when ctx does: what was
+// not found by then may stand there all the same.
+func Find(ctx context.Context, content []byte, wanted string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if wanted == "" || len(wanted) > len(content) {
 			return
@@ -26,7 +28,7 @@ func Find(content []byte, wanted string) iter.Seq[int] {
 		old := []byte(wanted)
 		head := old[:min(len(old), headBytes)]
 		left := patience * len(content)
-		for at := 0; ; at++ {
+		for at := 0; ctx.Err() == nil; at++ {
 			i := bytes.Index(content[at:], head)
 			if i < 0 {
 				return
@@ -34,7 +36,7 @@ func Find(content []byte, wanted string) iter.Seq[int] {
 			at += i
 			if len(old) > len(head) {
 				if left -= len(old); left < 0 {
-					findSteadily(content, old, at, yield)
+					findSteadily(ctx, content, old, at, yield)
 					return
 				}
 				if !bytes.HasPrefix(content[at:], old) {
@@ -49,7 +51,7 @@ func Find(content []byte, wanted string) iter.Seq[int] {
 }
 
 // findSteadily is the search of Knuth, Morris and Pratt, from a place on.
-func findSteadily(content, old []byte, from int, yield func(int) bool) {
+func findSteadily(ctx context.Context, content, old []byte, from int, yield func(int) bool) {
 	// border[n] is the length of the longest proper beginning of old[:n] that is its
 	// end too.
 	border := make([]int32, len(old)+1)
@@ -60,9 +62,15 @@ func findSteadily(content, old []byte, from int, yield func(int) bool) {
 		}
 		n, b = n+1, b+1
 		border[n] = b
+		if n%pieceBytes == 0 && ctx.Err() != nil {
+			return
+		}
 	}
 	n := int32(0)
 	for i := from; i < len(content); i++ {
+		if i%pieceBytes == 0 && ctx.Err() != nil {
+			return
+		}
 		for n >= 0 && (int(n) == len(old) || content[i] != old[n]) {
 			n = border[n]
 		}

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"context"
 	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -41,12 +42,19 @@ func (d *Document) unit(raw int) (r rune, size int) {
 	return r, 2
 }
 
-func (d *Document) decode() []byte {
+// decode gives what there is up to the end of ctx.
+func (d *Document) decode(ctx context.Context) []byte {
 	out := make([]byte, 0, len(d.raw)/2+len(d.raw)/8)
+	looked := 0
 	for raw := d.mark; ; {
 		r, size := d.unit(raw)
 		if size == 0 {
 			return out
+		}
+		if raw-looked >= pieceBytes {
+			if looked = raw; ctx.Err() != nil {
+				return out
+			}
 		}
 		raw += size
 		if utf16.IsSurrogate(r) {
@@ -57,12 +65,19 @@ func (d *Document) decode() []byte {
 	}
 }
 
-// forward goes on from a place to a later one of the text.
-func (d *Document) forward(at place, to int) place {
+// forward goes on from a place to a later one of the text, or to where it is when
+// ctx ends.
+func (d *Document) forward(ctx context.Context, at place, to int) place {
 	if !d.wide() {
 		return place{raw: d.mark + to, text: to}
 	}
+	looked := at.raw
 	for at.text < to {
+		if at.raw-looked >= pieceBytes {
+			if looked = at.raw; ctx.Err() != nil {
+				return at
+			}
+		}
 		r, size := d.unit(at.raw)
 		at.raw += size
 		if utf16.IsSurrogate(r) {

@@ -24,7 +24,7 @@ func BenchmarkApply(b *testing.B) {
 			var ratios []float64
 			for b.Loop() {
 				start := time.Now()
-				if _, err := Apply(content, []Replacement{{Old: old, New: put}}, true); err != nil {
+				if _, err := Apply(b.Context(), content, []Replacement{{Old: old, New: put}}, true); err != nil {
 					b.Fatal(err)
 				}
 				ours := time.Since(start)

@@ -6,6 +6,7 @@
 package edit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,8 +70,9 @@ type Result struct {
 // that is like it: they quote the file. Without it, they tell nothing of it but the
 // kind.
 //
-// Time is linear in the content for each replacement, whatever the bytes.
-func Apply(content []byte, replacements []Replacement, reveal bool) (Result, error) {
+// Time is linear in the content for each replacement, whatever the bytes. When ctx
+// ends, Apply does too, soon, with the cause.
+func Apply(ctx context.Context, content []byte, replacements []Replacement, reveal bool) (Result, error) {
 	if len(replacements) == 0 || len(replacements) > MaxReplacements {
 		return Result{}, failure(service.FileBadQuery, "give 1 to %d replacements, not %d", MaxReplacements, len(replacements))
 	}
@@ -82,26 +84,39 @@ func Apply(content []byte, replacements []Replacement, reveal bool) (Result, err
 	result := Result{Content: content}
 	var marks marks
 	for i, r := range replacements {
-		d, err := document.Open(result.Content)
+		replaced, changes, err := r.apply(ctx, result.Content, reveal)
+		if ctx.Err() != nil { // what an error says is not so then
+			return Result{}, context.Cause(ctx)
+		}
 		if err != nil {
 			return Result{}, counted(err, i, len(replacements))
 		}
-		changes, err := r.changes(d, reveal)
-		if err != nil {
-			return Result{}, counted(err, i, len(replacements))
-		}
-		if result.Content, err = d.Splice(changes); err != nil {
-			return Result{}, counted(err, i, len(replacements))
-		}
+		result.Content = replaced
 		result.Replaced += len(changes)
-		marks.move(changes)
+		marks.move(ctx, changes)
 	}
-	d, err := document.Open(result.Content)
+	d, err := document.Open(ctx, result.Content)
 	if err != nil {
 		return Result{}, err
 	}
-	result.Spans = marks.spans(d.Text())
+	if result.Spans, err = marks.spans(ctx, d.Text()); err != nil {
+		return Result{}, err
+	}
 	return result, nil
+}
+
+// apply makes one replacement in a content.
+func (r Replacement) apply(ctx context.Context, content []byte, reveal bool) ([]byte, []document.Change, error) {
+	d, err := document.Open(ctx, content)
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, err := r.changes(ctx, d, reveal)
+	if err != nil {
+		return nil, nil, err
+	}
+	replaced, err := d.Splice(ctx, changes)
+	return replaced, changes, err
 }
 
 func failure(kind service.FileErrorKind, format string, args ...any) error {

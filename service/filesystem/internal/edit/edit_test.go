@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 func apply(t *testing.T, content string, rs ...Replacement) string {
 	t.Helper()
 	was := strings.Clone(content)
-	r, err := Apply([]byte(content), rs, true)
+	r, err := Apply(t.Context(), []byte(content), rs, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestCaseA11(t *testing.T) {
 	} {
 		c.run(t)
 	}
-	_, err := Apply([]byte("\xef\xbb\xbfalpha"), []Replacement{{Old: "\ufeffalpha", New: "b"}}, true)
+	_, err := Apply(t.Context(), []byte("\xef\xbb\xbfalpha"), []Replacement{{Old: "\ufeffalpha", New: "b"}}, true)
 	if want := "leave it out"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -137,7 +138,7 @@ func TestCaseA15(t *testing.T) {
 
 func fails(t *testing.T, file string, kind service.FileErrorKind, rs ...Replacement) string {
 	t.Helper()
-	r, err := Apply([]byte(file), rs, true)
+	r, err := Apply(t.Context(), []byte(file), rs, true)
 	var got *service.FileError
 	if !errors.As(err, &got) || got.Kind != kind || r.Content != nil {
 		t.Errorf("%+v in %q: got %q, %v; want %s", rs, file, r.Content, err, kind)
@@ -189,7 +190,7 @@ func TestNotRevealed(t *testing.T) {
 		{"\xef\xbb\xbfsecret\n", "\ufeffsecret", "the old text does not stand in the file"},
 		{"secret\nsecret\n", "secret", "the old text stands in the file more than once; give more of what stands around it"},
 	} {
-		_, err := Apply([]byte(tt.file), []Replacement{{Old: tt.old, New: "x"}}, false)
+		_, err := Apply(t.Context(), []byte(tt.file), []Replacement{{Old: tt.old, New: "x"}}, false)
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%q: got %v, want %q", tt.old, err, tt.want)
 		}
@@ -237,7 +238,7 @@ func TestApplyResult(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Apply([]byte(tt.file), tt.rs, true)
+			got, err := Apply(t.Context(), []byte(tt.file), tt.rs, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,7 +260,7 @@ func TestMatchesWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file := rapid.StringMatching(`[aéèĩ日本😀\n]{0,40}`).Draw(t, "file")
 		old := rapid.StringMatching(`[aéèĩ日本😀]{1,2}`).Draw(t, "old")
-		r, err := Apply([]byte(file), []Replacement{{Old: old, New: "\u00ff", All: true}}, true)
+		r, err := Apply(t.Context(), []byte(file), []Replacement{{Old: old, New: "\u00ff", All: true}}, true)
 		if want := strings.ReplaceAll(file, old, "\u00ff"); err == nil && string(r.Content) != want || err != nil && strings.Contains(file, old) {
 			t.Fatalf("got %q, %v, want %q", r.Content, err, want)
 		}
@@ -287,7 +288,7 @@ func TestBytesOutside(t *testing.T) {
 			before, after = wide(strings.TrimPrefix(marked, "\ufeff")), wide(strings.ToValidUTF8(after, ""))[2:]+rapid.SampledFrom([]string{"", "x", "\x00\xd8"}).Draw(t, "tail")
 			old = wide(old)[2:]
 		}
-		r, err := Apply([]byte(before+old+after), []Replacement{{Old: asked, New: put}}, true)
+		r, err := Apply(t.Context(), []byte(before+old+after), []Replacement{{Old: asked, New: put}}, true)
 		if err != nil {
 			t.Fatalf("%q in %q: %v", asked, before+old+after, err)
 		}
@@ -318,7 +319,7 @@ func TestApplyHostile(t *testing.T) {
 		{long + "\nb", true, service.FileNoMatch},
 		{long, true, ""},
 	} {
-		r, err := Apply(content, []Replacement{{Old: tt.old, New: "b", All: tt.all}}, true)
+		r, err := Apply(t.Context(), content, []Replacement{{Old: tt.old, New: "b", All: tt.all}}, true)
 		var got *service.FileError
 		if tt.kind == "" {
 			if want := strings.Repeat("b", 16); err != nil || string(r.Content) != want {
@@ -330,13 +331,27 @@ func TestApplyHostile(t *testing.T) {
 	}
 }
 
+// The cause of the end of a context is given as it is, also where it looks like an error
+// of a replacement.
+//
+// Seen to fail: with the cause counted like an error of a replacement.
+func TestApplyEnded(t *testing.T) {
+	why := &service.FileError{Kind: service.FileStaleHandle, Detail: "why"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	r, err := Apply(ctx, []byte("a b"), []Replacement{{Old: "a", New: "c"}, {Old: "d", New: "e"}}, true)
+	if err != error(why) || r.Content != nil {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 func FuzzApply(f *testing.F) {
 	f.Add([]byte("a\r\nb\n"), "a\nb", "c\nd", true)
 	f.Add([]byte("\xff\xfea\x00\n\x00\x00\xd8x"), "a\n", "é", false)
 	f.Add([]byte("\xef\xbb\xbfcaf\xe9"), "caf", "x\r\ny", false)
 	f.Fuzz(func(t *testing.T, content []byte, old, put string, all bool) {
 		was := bytes.Clone(content)
-		r, err := Apply(content, []Replacement{{Old: old, New: put, All: all}}, true)
+		r, err := Apply(t.Context(), content, []Replacement{{Old: old, New: put, All: all}}, true)
 		if !bytes.Equal(was, content) {
 			t.Fatal("the old content was changed")
 		}
@@ -361,7 +376,7 @@ func FuzzApply(f *testing.F) {
 		if string(r.Content) != want {
 			t.Fatalf("got %q, want %q", r.Content, want)
 		}
-		if w, err := Apply([]byte(wide(string(content))), []Replacement{{Old: old, New: put, All: all}}, true); err != nil || string(w.Content) != wide(want) {
+		if w, err := Apply(t.Context(), []byte(wide(string(content))), []Replacement{{Old: old, New: put, All: all}}, true); err != nil || string(w.Content) != wide(want) {
 			t.Fatalf("as UTF-16: got %q, %v; want %q", w.Content, err, wide(want))
 		}
 	})

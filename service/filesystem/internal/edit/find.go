@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -13,19 +14,26 @@ import (
 const shownLines = 5
 
 // changes gives what the replacement changes in the text.
-func (r Replacement) changes(d *document.Document, reveal bool) ([]document.Change, error) {
-	found, err := r.find(d, reveal)
+func (r Replacement) changes(ctx context.Context, d *document.Document, reveal bool) ([]document.Change, error) {
+	found, err := r.find(ctx, d, reveal)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Accepts(r.Old, r.New); err != nil {
+	if err := d.Accepts(ctx, r.Old, r.New); err != nil {
 		return nil, err
 	}
 	changed := false
 	content, size := d.Text(), 0
-	put := r.writer(d.Ending())
+	ending, err := d.Ending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	put := r.writer(ending)
 	for i := range found {
-		found[i] = put(content, found[i])
+		found[i] = put(ctx, content, found[i])
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		size += len(found[i].New)
 		if err := document.CheckSize(size); err != nil {
 			return nil, err
@@ -39,39 +47,42 @@ func (r Replacement) changes(d *document.Document, reveal bool) ([]document.Chan
 }
 
 // find gives the places in the text where the old text stands.
-func (r Replacement) find(d *document.Document, reveal bool) ([]document.Change, error) {
+func (r Replacement) find(ctx context.Context, d *document.Document, reveal bool) ([]document.Change, error) {
 	content := d.Text()
 	if strings.Contains(r.Old, "\r\n") {
-		found, err := r.places(content, r.Old, reveal)
+		found, err := r.places(ctx, content, r.Old, reveal)
 		if err != nil || found != nil {
 			return found, err
 		}
 	}
 	old := document.Plain(r.Old)
 	if !strings.ContainsAny(old, "\r\n") {
-		found, err := r.places(content, old, reveal)
+		found, err := r.places(ctx, content, old, reveal)
 		if err != nil || found != nil {
 			return found, err
 		}
-		return nil, r.missing(d, reveal)
+		return nil, r.missing(ctx, d, reveal)
 	}
-	found, err := r.places(d.Plain(), old, reveal)
+	plain, err := d.Plain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.places(ctx, plain, old, reveal)
 	switch {
 	case err != nil:
 		return nil, err
 	case found == nil:
-		return nil, r.missing(d, reveal)
+		return nil, r.missing(ctx, d, reveal)
 	}
-	d.FromPlain(found)
-	return found, nil
+	return found, d.FromPlain(ctx, found)
 }
 
 // places gives the places of a text in a view: one, or all.
-func (r Replacement) places(content []byte, old string, reveal bool) ([]document.Change, error) {
+func (r Replacement) places(ctx context.Context, content []byte, old string, reveal bool) ([]document.Change, error) {
 	var found []document.Change
 	var lines []int
 	count, line, counted := 0, 1, 0
-	for at := range document.Find(content, old) {
+	for at := range document.Find(ctx, content, old) {
 		if end := at + len(old); at > 0 && content[at-1] == '\r' && content[at] == '\n' ||
 			end < len(content) && content[end-1] == '\r' && content[end] == '\n' {
 			continue // it begins or ends within the end of a line
@@ -92,6 +103,9 @@ func (r Replacement) places(content []byte, old string, reveal bool) ([]document
 		if r.All || count == 1 {
 			found = append(found, document.Change{Start: at, End: at + len(old)})
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if r.All || count <= 1 {
 		return found, nil
@@ -123,7 +137,7 @@ func listed(lines []int, count int) string {
 	return out.String()
 }
 
-func (r Replacement) missing(d *document.Document, reveal bool) error {
+func (r Replacement) missing(ctx context.Context, d *document.Document, reveal bool) error {
 	const miss = "the old text does not stand in the file"
 	switch {
 	case !reveal:
@@ -131,7 +145,11 @@ func (r Replacement) missing(d *document.Document, reveal bool) error {
 	case d.Marked() && strings.HasPrefix(r.Old, "\ufeff"):
 		return failure(service.FileNoMatch, "%s: its byte order mark is no part of the text; leave it out of the old and the new text", miss)
 	}
-	if like := near.Describe(d.Plain(), document.Plain(r.Old)); like != "" {
+	plain, err := d.Plain(ctx)
+	if err != nil {
+		return err
+	}
+	if like := near.Describe(ctx, plain, document.Plain(r.Old)); like != "" {
 		return failure(service.FileNoMatch, "%s: %s", miss, like)
 	}
 	return failure(service.FileNoMatch, "%s, nor does anything like it; read the file again", miss)
@@ -140,10 +158,10 @@ func (r Replacement) missing(d *document.Document, reveal bool) error {
 // writer gives what makes a change of a place: whole lines at the beginning and the
 // end of the old text that are in the new one too are left as they are, and so are
 // their ends.
-func (r Replacement) writer(ending string) func(content []byte, at document.Change) document.Change {
+func (r Replacement) writer(ending string) func(ctx context.Context, content []byte, at document.Change) document.Change {
 	before, after := document.Plain(r.Old), document.Plain(r.New)
 	if before == after || ending == "" {
-		return func(_ []byte, at document.Change) document.Change {
+		return func(_ context.Context, _ []byte, at document.Change) document.Change {
 			at.New = r.New
 			return at
 		}
@@ -151,14 +169,14 @@ func (r Replacement) writer(ending string) func(content []byte, at document.Chan
 	head := sameHead(before, after)
 	tail := sameTail(before[head:], after[head:], head > 0)
 	after = after[head : len(after)-tail]
-	return func(content []byte, at document.Change) document.Change {
+	return func(ctx context.Context, content []byte, at document.Change) document.Change {
 		place := content[at.Start:at.End]
-		from := document.Offset(place, head)
-		to := from + document.Offset(place[from:], len(before)-tail-head)
+		from := document.Offset(ctx, place, head)
+		to := from + document.Offset(ctx, place[from:], len(before)-tail-head)
 		return document.Change{
 			Start: at.Start + from,
 			End:   at.Start + to,
-			New:   document.End(after, place[from:to], ending),
+			New:   document.End(ctx, after, place[from:to], ending),
 		}
 	}
 }

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/toolhost/toolhost/service/filesystem/internal/document"
@@ -13,10 +14,13 @@ type marks []mark
 type mark struct{ start, end int }
 
 // move takes the marks over to the text that changes lead to, and adds those of the
-// changes.
-func (m *marks) move(changes []document.Change) {
+// changes. When ctx ends, they mean nothing.
+func (m *marks) move(ctx context.Context, changes []document.Change) {
 	i, shift := 0, 0
 	for k := range *m {
+		if ctx.Err() != nil {
+			return
+		}
 		// A mark moves by all that stands before it, and takes in what overlaps it.
 		for ; i < len(changes) && changes[i].End <= (*m)[k].start; i++ {
 			shift += len(changes[i].New) - (changes[i].End - changes[i].Start)
@@ -44,10 +48,13 @@ func (m *marks) move(changes []document.Change) {
 }
 
 // spans gives the lines of the marks.
-func (m marks) spans(content []byte) []Span {
+func (m marks) spans(ctx context.Context, content []byte) ([]Span, error) {
 	var spans []Span
 	line, counted := 1, 0
 	for _, k := range m {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		start := min(k.start, len(content))
 		last := start
 		if k.end > start {
@@ -60,5 +67,5 @@ func (m marks) spans(content []byte) []Span {
 			spans = append(spans, span)
 		}
 	}
-	return spans
+	return spans, nil
 }

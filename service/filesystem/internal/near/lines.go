@@ -49,7 +49,7 @@ const (
 // case and typography. A place is where the first line would stand; each line that
 // is the same speaks for the place that it would then have. Only as many places
 // are open at a time as there are lines.
-func lined(content []byte, lines [][]byte) string {
+func (w window) lined(lines [][]byte) string {
 	var buf []byte
 	var h uint64
 	where := map[uint64][]int{}
@@ -64,13 +64,13 @@ func lined(content []byte, lines [][]byte) string {
 		if place < 0 {
 			return
 		}
-		w := &open[place%len(lines)]
-		if *w > weight {
-			best, weight = place, *w
+		speaks := &open[place%len(lines)]
+		if *speaks > weight {
+			best, weight = place, *speaks
 		}
-		*w = 0
+		*speaks = 0
 	}
-	eachLine(content, func(line []byte) {
+	eachLine(w.content, func(line []byte) {
 		h, buf = hash(line, buf)
 		for _, j := range where[h] {
 			if place := total - j; place >= 0 {
@@ -86,15 +86,15 @@ func lined(content []byte, lines [][]byte) string {
 	if weight < weightBytes/3 {
 		return ""
 	}
-	return compare(content, lines, best, total)
+	return w.compare(lines, best, total)
 }
 
 // compare says how many lines at a place are the same, and shows the first that is
 // not.
-func compare(content []byte, lines [][]byte, place, total int) string {
+func (w window) compare(lines [][]byte, place, total int) string {
 	same, shown, i := 0, "", 0
 	var buf []byte
-	eachLine(content, func(line []byte) {
+	eachLine(w.content, func(line []byte) {
 		j := i - place
 		i++
 		if j < 0 || j >= len(lines) {
@@ -106,26 +106,21 @@ func compare(content []byte, lines [][]byte, place, total int) string {
 		if got == want {
 			same++
 		} else if shown == "" {
-			shown = fmt.Sprintf("; line %d is %s where %s was looked for", i, quote(line), quote(lines[j]))
+			shown = fmt.Sprintf("; line %d is %s where %s was looked for", w.before+i, quote(line), quote(lines[j]))
 		}
 	})
-	if end := place + len(lines); shown == "" && end > total {
-		shown = fmt.Sprintf("; the file ends at line %d where %s was looked for", total, quote(lines[total-place]))
+	if end := place + len(lines); shown == "" && end > total && w.last {
+		shown = fmt.Sprintf("; the file ends at line %d where %s was looked for", w.before+total, quote(lines[total-place]))
 	}
 	return fmt.Sprintf("the most similar are %s, where %d of %d lines are the same%s",
-		lineNumbers(place+1, min(place+len(lines), total)), same, len(lines), shown)
+		lineNumbers(w.before+place+1, w.before+min(place+len(lines), total)), same, len(lines), shown)
 }
 
 // similar finds the line that shares most groups of three letters with the longest
 // line of what was looked for.
-func similar(content []byte, lines [][]byte) string {
-	var longest []byte
-	for _, line := range lines {
-		if len(line) > len(longest) {
-			longest = line
-		}
-	}
-	key := fold(longest[:min(len(longest), 4<<10)])
+func (w window) similar(lines [][]byte) string {
+	most := longest(lines)
+	key := fold(most[:min(len(most), 4<<10)])
 	if len(key) < 4 {
 		return ""
 	}
@@ -139,8 +134,8 @@ func similar(content []byte, lines [][]byte) string {
 	}
 	var seen [1 << 13]int32 // the last line that had the group
 	var buf, best []byte
-	number, found, most := int32(0), int32(0), 0.0
-	eachLine(content, func(line []byte) {
+	number, found, likest := int32(0), int32(0), 0.0
+	eachLine(w.content, func(line []byte) {
 		number++
 		_, buf = hash(line[:min(len(line), 8<<10)], buf)
 		shared := 0
@@ -150,14 +145,14 @@ func similar(content []byte, lines [][]byte) string {
 				shared++
 			}
 		}
-		if likeness := 2 * float64(shared) / float64(distinct+max(distinct, len(buf)-2)); likeness > most {
-			most, found, best = likeness, number, line
+		if likeness := 2 * float64(shared) / float64(distinct+max(distinct, len(buf)-2)); likeness > likest {
+			likest, found, best = likeness, number, line
 		}
 	})
-	if most < 0.5 {
+	if likest < 0.5 {
 		return ""
 	}
-	return fmt.Sprintf("the most similar line is line %d: %s", found, quote(best))
+	return fmt.Sprintf("the most similar line is line %d: %s", w.before+int(found), quote(best))
 }
 
 func group(b []byte) uint32 {

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"context"
 	"strings"
 
 	"github.com/toolhost/toolhost/service"
@@ -27,8 +28,16 @@ import (
 //
 // Time is linear in content for each hunk that is not where its number says, and
 // bounded for all of them together: a patch beyond that is refused with
-// FileTooLarge.
-func (f File) Apply(content []byte, reveal bool) ([]byte, error) {
+// FileTooLarge. When ctx ends, Apply does too, soon, with the cause.
+func (f File) Apply(ctx context.Context, content []byte, reveal bool) ([]byte, error) {
+	out, err := f.apply(ctx, content, reveal)
+	if ctx.Err() != nil { // what an error says is not so then
+		return nil, context.Cause(ctx)
+	}
+	return out, err
+}
+
+func (f File) apply(ctx context.Context, content []byte, reveal bool) ([]byte, error) {
 	switch {
 	case f.Kind == Add:
 		out := []byte(f.added())
@@ -38,18 +47,18 @@ func (f File) Apply(content []byte, reveal bool) ([]byte, error) {
 	case len(f.Hunks) == 0:
 		return bytes.Clone(content), nil
 	}
-	d, err := document.Open(content)
+	d, err := document.Open(ctx, content)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.accepted(d); err != nil {
+	if err := f.accepted(ctx, d); err != nil {
 		return nil, err
 	}
-	changes, err := f.changes(d, reveal)
+	changes, err := f.changes(ctx, d, reveal)
 	if err != nil {
 		return nil, err
 	}
-	out, err := d.Splice(changes)
+	out, err := d.Splice(ctx, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +89,11 @@ func (f File) added() string {
 }
 
 // accepted refuses lines that cannot be put into the file.
-func (f File) accepted(d *document.Document) error {
+func (f File) accepted(ctx context.Context, d *document.Document) error {
 	for i, h := range f.Hunks {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		var before, after strings.Builder
 		for _, l := range h.Lines {
 			switch l.Op {
@@ -91,7 +103,7 @@ func (f File) accepted(d *document.Document) error {
 				before.WriteString(l.Text)
 			}
 		}
-		if err := d.Accepts(before.String(), after.String()); err != nil {
+		if err := d.Accepts(ctx, before.String(), after.String()); err != nil {
 			return f.about(i, err)
 		}
 	}
@@ -100,30 +112,45 @@ func (f File) accepted(d *document.Document) error {
 
 // changes gives what the hunks change in the text. They are looked for with the
 // ends of lines as the patch has them, and if that fails, without.
-func (f File) changes(d *document.Document, reveal bool) ([]document.Change, error) {
+func (f File) changes(ctx context.Context, d *document.Document, reveal bool) ([]document.Change, error) {
 	work := patience
 	l := locator{view: d.Text(), exact: true, line: 1, work: &work}
-	runs, i, err := l.all(f.Hunks)
+	runs, i, err := l.all(ctx, f.Hunks)
 	if err != nil && isMiss(err) && (bytes.IndexByte(d.Text(), '\r') >= 0 || f.hasPairs()) {
-		l = locator{view: d.Plain(), line: 1, work: &work}
-		runs, i, err = l.all(f.Hunks)
+		plain, ended := d.Plain(ctx)
+		if ended != nil {
+			return nil, ended
+		}
+		l = locator{view: plain, line: 1, work: &work}
+		runs, i, err = l.all(ctx, f.Hunks)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, f.about(i, l.explain(err, f.Hunks[i], reveal))
+		return nil, f.about(i, l.explain(ctx, err, f.Hunks[i], reveal))
 	}
 	changes := make([]document.Change, len(runs))
 	for i, r := range runs {
 		changes[i] = r.Change
 	}
 	if !l.exact {
-		d.FromPlain(changes)
+		if err := d.FromPlain(ctx, changes); err != nil {
+			return nil, err
+		}
 	}
-	ending := d.Ending()
+	ending, err := d.Ending(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if ending == "" {
 		ending = "\n"
 	}
 	for i, r := range runs {
-		changes[i].New = r.text(d.Text()[changes[i].Start:changes[i].End], ending)
+		changes[i].New = r.text(ctx, d.Text()[changes[i].Start:changes[i].End], ending)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
 	return changes, nil
 }
@@ -152,8 +179,9 @@ type run struct {
 	bare bool
 }
 
-// text is what the run puts in the place of the replaced part.
-func (r run) text(replaced []byte, ending string) string {
+// text is what the run puts in the place of the replaced part. When ctx ends, it
+// means nothing.
+func (r run) text(ctx context.Context, replaced []byte, ending string) string {
 	if len(r.lines) == 0 {
 		return ""
 	}
@@ -173,7 +201,7 @@ func (r run) text(replaced []byte, ending string) string {
 	if r.literal {
 		return out.String()
 	}
-	return document.End(out.String(), replaced, ending)
+	return document.End(ctx, out.String(), replaced, ending)
 }
 
 // runs gives what a hunk changes, of which the old lines stand at a place in the

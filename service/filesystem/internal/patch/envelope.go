@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"context"
 	"strings"
 )
 
@@ -16,10 +17,13 @@ const (
 )
 
 // envelope reads the form between beginPatch and endPatch.
-func (p *parser) envelope() ([]File, error) {
+func (p *parser) envelope(ctx context.Context) ([]File, error) {
 	p.pairs = strings.HasSuffix(p.lines[p.next], "\r")
 	p.next++
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if p.next == len(p.lines) {
 			return nil, wrong(len(p.lines), "the patch does not end with %q; it may have been cut off", endPatch)
 		}
@@ -33,7 +37,7 @@ func (p *parser) envelope() ([]File, error) {
 			}
 			return p.files, nil
 		default:
-			if err := p.section(line); err != nil {
+			if err := p.section(ctx, line); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +58,7 @@ func (p *parser) ended() error {
 }
 
 // section reads what is to be done with one file.
-func (p *parser) section(line string) error {
+func (p *parser) section(ctx context.Context, line string) error {
 	f := File{Line: p.next + 1}
 	name := ""
 	for _, header := range []struct {
@@ -73,7 +77,7 @@ func (p *parser) section(line string) error {
 	switch f.Kind {
 	case Add:
 		f.New = name
-		f.Hunks, err = p.added()
+		f.Hunks, err = p.added(ctx)
 	case Update:
 		f.Old, f.New = name, name
 		if to, ok := strings.CutPrefix(p.line(p.next), moveTo); ok {
@@ -83,7 +87,7 @@ func (p *parser) section(line string) error {
 				return wrong(p.next, "%q needs another path", moveTo)
 			}
 		}
-		f.Hunks, err = p.updated()
+		f.Hunks, err = p.updated(ctx)
 		if err == nil && f.Kind == Update && len(f.Hunks) == 0 {
 			err = wrong(f.Line, "there is no change for this file")
 		}
@@ -99,9 +103,9 @@ func (p *parser) section(line string) error {
 }
 
 // added reads the lines of a new file, as one hunk.
-func (p *parser) added() ([]Hunk, error) {
+func (p *parser) added(ctx context.Context) ([]Hunk, error) {
 	h := Hunk{Line: p.next + 1}
-	for ; p.next < len(p.lines); p.next++ {
+	for ; p.next < len(p.lines) && ctx.Err() == nil; p.next++ {
 		line := p.line(p.next)
 		switch {
 		case strings.HasPrefix(line, "+"):
@@ -120,7 +124,7 @@ func (p *parser) added() ([]Hunk, error) {
 }
 
 // updated reads the hunks of a file.
-func (p *parser) updated() ([]Hunk, error) {
+func (p *parser) updated(ctx context.Context) ([]Hunk, error) {
 	var hunks []Hunk
 	var h Hunk
 	var empty int // how many lines at the end of the hunk have not even a space
@@ -139,7 +143,7 @@ func (p *parser) updated() ([]Hunk, error) {
 		h = Hunk{}
 		return nil
 	}
-	for ; p.next < len(p.lines) && !heading(p.line(p.next)); p.next++ {
+	for ; p.next < len(p.lines) && ctx.Err() == nil && !heading(p.line(p.next)); p.next++ {
 		line := p.line(p.next)
 		if h.AtEnd || strings.HasPrefix(line, "@@") && len(h.Lines) > 0 {
 			if err := finish(); err != nil {

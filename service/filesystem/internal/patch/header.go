@@ -1,7 +1,9 @@
 package patch
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -10,8 +12,29 @@ import (
 
 const nowhere = "/dev/null"
 
+// namesBytes is how long a line with two names that are not quoted is at most: two of
+// the longest paths, and what stands around them. The library takes a time that is
+// quadratic in it to tell where the first name ends.
+const namesBytes = 2*4096 + 64
+
+// A reader reads by calling itself.
+type reader func(p []byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+// whileLasts reads a text up to the end of ctx.
+func whileLasts(ctx context.Context, text string) io.Reader {
+	from := strings.NewReader(text)
+	return reader(func(p []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return from.Read(p)
+	})
+}
+
 // close ends a section, and adds its file.
-func (p *parser) close(s section) error {
+func (p *parser) close(ctx context.Context, s section) error {
 	if s.line == 0 || !s.git && len(s.hunks) == 0 {
 		return nil
 	}
@@ -19,7 +42,7 @@ func (p *parser) close(s section) error {
 	if err != nil {
 		return err
 	}
-	parsed, _, err := gitdiff.Parse(strings.NewReader(text))
+	parsed, _, err := gitdiff.Parse(whileLasts(ctx, text))
 	if err != nil {
 		return wrong(s.line, "cannot be read: %s", reason(err))
 	}

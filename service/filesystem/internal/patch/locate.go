@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,10 +12,18 @@ import (
 	"github.com/toolhost/toolhost/service/filesystem/internal/near"
 )
 
-// patience is how many bytes are searched for all hunks of a file together.
-const patience = 1 << 30
+const (
+	// patience is how many bytes are searched for all hunks of a file together.
+	patience = 1 << 30
+	// stopBytes is for how many bytes each place counts where a search stops: to stop
+	// takes as long as to search them, where bytes are made to be searched slowly.
+	stopBytes = 8
+	// stopLines is how many lines are gone over between two looks at a context.
+	stopLines = 4 << 10
+)
 
-// A locator finds the hunks of a file, one after the other, in a view of it.
+// A locator finds the hunks of a file, one after the other, in a view of it. When the
+// context that a method is given ends, what it gives means nothing.
 type locator struct {
 	view  []byte
 	exact bool // the view has the ends of lines as they are
@@ -36,10 +45,13 @@ var (
 func isMiss(err error) bool { return errors.Is(err, errMiss) || errors.Is(err, errAnchor) }
 
 // all gives what the hunks change, or an error and the hunk that it is about.
-func (l *locator) all(hunks []Hunk) ([]run, int, error) {
+func (l *locator) all(ctx context.Context, hunks []Hunk) ([]run, int, error) {
 	var runs []run
 	for i, h := range hunks {
-		at, err := l.find(h)
+		at, err := l.find(ctx, h)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			return nil, i, err
 		}
@@ -101,16 +113,16 @@ func (l *locator) block(h Hunk) block {
 }
 
 // find gives the place of a hunk, not before the end of the one before it.
-func (l *locator) find(h Hunk) (int, error) {
+func (l *locator) find(ctx context.Context, h Hunk) (int, error) {
 	b := l.block(h)
 	switch {
 	case b.lines == 0:
-		return l.placeless(h, b.atEnd)
+		return l.placeless(ctx, h, b.atEnd)
 	case h.Numbered:
-		return l.nearest(b, h.At+l.drift)
+		return l.nearest(ctx, b, h.At+l.drift)
 	}
 	first, second := -1, -1
-	for at := range l.places(b, l.at) {
+	for at := range l.places(ctx, b, l.at) {
 		if first >= 0 {
 			second = at
 			break
@@ -127,31 +139,31 @@ func (l *locator) find(h Hunk) (int, error) {
 	case len(h.Anchors) == 0:
 		return first, nil
 	case second < 0:
-		if end, _, ok := l.anchor(h.Anchors, 0); !ok || end > first {
+		if end, _, ok := l.anchor(ctx, h.Anchors, 0); !ok || end > first {
 			return 0, errAnchor
 		}
 		return first, nil
 	}
-	end, unique, ok := l.anchor(h.Anchors, l.at)
+	end, unique, ok := l.anchor(ctx, h.Anchors, l.at)
 	switch {
 	case !ok:
 		return 0, errAnchor
 	case !unique:
 		return 0, errAmbiguous
 	}
-	for at := range l.places(b, end) {
+	for at := range l.places(ctx, b, end) {
 		return at, nil
 	}
 	return 0, errMiss
 }
 
 // placeless gives the place of a hunk that has no old lines.
-func (l *locator) placeless(h Hunk, atEnd bool) (int, error) {
+func (l *locator) placeless(ctx context.Context, h Hunk, atEnd bool) (int, error) {
 	switch {
 	case h.AtEnd || len(l.view) == 0:
 		return len(l.view), nil
 	case h.Numbered:
-		at, ok := l.lineStart(h.At + 1 + l.drift)
+		at, ok := l.lineStart(ctx, h.At+1+l.drift)
 		if !ok || atEnd && at < len(l.view) {
 			return 0, errMiss
 		}
@@ -159,7 +171,7 @@ func (l *locator) placeless(h Hunk, atEnd bool) (int, error) {
 	case len(h.Anchors) == 0:
 		return 0, errNoPlace
 	}
-	end, unique, ok := l.anchor(h.Anchors, l.at)
+	end, unique, ok := l.anchor(ctx, h.Anchors, l.at)
 	switch {
 	case !ok:
 		return 0, errAnchor
@@ -173,13 +185,13 @@ func (l *locator) placeless(h Hunk, atEnd bool) (int, error) {
 }
 
 // nearest gives the place that is nearest to a line.
-func (l *locator) nearest(b block, line int) (int, error) {
-	hint, inside := l.lineStart(line)
+func (l *locator) nearest(ctx context.Context, b block, line int) (int, error) {
+	hint, inside := l.lineStart(ctx, line)
 	if inside && l.fits(b, hint) {
 		return hint, nil
 	}
 	before, after := -1, -1
-	for at := range l.places(b, l.at) {
+	for at := range l.places(ctx, b, l.at) {
 		if at > hint {
 			after = at
 			break
@@ -208,20 +220,23 @@ func (l *locator) nearest(b block, line int) (int, error) {
 
 // lineStart gives where a line begins, which is not before the end of the hunk
 // before. Beyond the last it is the end, and no line.
-func (l *locator) lineStart(line int) (at int, ok bool) {
+func (l *locator) lineStart(ctx context.Context, line int) (at int, ok bool) {
 	at = l.at
 	if line < l.line {
 		return at, false
 	}
 	for n := line - l.line; n > 0; n-- {
+		if *l.work < 0 || n%stopLines == 0 && ctx.Err() != nil {
+			return at, false
+		}
 		i := bytes.IndexByte(l.view[at:], '\n')
 		if i < 0 { // right after a last line without an end is a line that there could be
-			l.spend(len(l.view) - l.at)
+			l.spend(len(l.view) - at)
 			return len(l.view), n == 1 && at < len(l.view)
 		}
+		l.spend(i + 1 + stopBytes)
 		at += i + 1
 	}
-	l.spend(at - l.at)
 	return at, true
 }
 
@@ -241,14 +256,14 @@ func (l *locator) fits(b block, at int) bool {
 }
 
 // places gives the places where a block stands, from one on, in order.
-func (l *locator) places(b block, from int) func(yield func(int) bool) {
+func (l *locator) places(ctx context.Context, b block, from int) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		starts := func(at int) bool { return at == 0 || l.view[at-1] == '\n' }
 		if !b.bare {
 			passed := from
-			for i := range document.Find(l.view[from:], b.text+"\n") {
+			for i := range document.Find(ctx, l.view[from:], b.text+"\n") {
 				at := from + i
-				l.spend(at - passed)
+				l.spend(at - passed + stopBytes)
 				if passed = at; *l.work < 0 {
 					return
 				}
@@ -267,14 +282,14 @@ func (l *locator) places(b block, from int) func(yield func(int) bool) {
 
 // anchor gives where the line after the last anchor begins, each anchor looked for
 // after the one before it, and whether the first stands there only once.
-func (l *locator) anchor(anchors []string, from int) (end int, unique, ok bool) {
+func (l *locator) anchor(ctx context.Context, anchors []string, from int) (end int, unique, ok bool) {
 	end, unique = from, true
 	for i, anchor := range anchors {
 		found := -1
-		for at := end; at < len(l.view) && *l.work >= 0; {
+		for at := end; at < len(l.view) && *l.work >= 0 && ctx.Err() == nil; {
 			line, _, _ := bytes.Cut(l.view[at:], newline)
 			at = min(at+len(line)+1, len(l.view))
-			l.spend(len(line) + 1)
+			l.spend(len(line) + 1 + stopBytes)
 			if string(bytes.TrimSpace(line)) != anchor {
 				continue
 			}
@@ -307,7 +322,7 @@ func (f File) about(i int, err error) error {
 }
 
 // explain makes an error for a tool of what is wrong with a hunk.
-func (l *locator) explain(err error, h Hunk, reveal bool) error {
+func (l *locator) explain(ctx context.Context, err error, h Hunk, reveal bool) error {
 	kind, said := service.FileNoMatch, "its lines do not stand in the file"
 	b := l.block(h)
 	switch {
@@ -321,7 +336,7 @@ func (l *locator) explain(err error, h Hunk, reveal bool) error {
 	case errors.Is(err, errAmbiguous):
 		kind, said = service.FileAmbiguous, "its lines stand in more than one place; give more of the lines around it"
 		if reveal {
-			said += l.several(b, h)
+			said += l.several(ctx, b, h)
 		}
 	case errors.Is(err, errAnchor):
 		said = `the line after "@@" does not stand in the file before it`
@@ -329,18 +344,18 @@ func (l *locator) explain(err error, h Hunk, reveal bool) error {
 		said = "its place is not at the end of the file as the patch says, or beyond it"
 	case !reveal:
 	default:
-		said += l.missed(b, h)
+		said += l.missed(ctx, b, h)
 	}
 	return &service.FileError{Kind: kind, Detail: said}
 }
 
 // several names the first lines where a block stands.
-func (l *locator) several(b block, h Hunk) string {
+func (l *locator) several(ctx context.Context, b block, h Hunk) string {
 	if b.lines == 0 {
 		return ""
 	}
 	said, n, line, counted := "", 0, 1, 0
-	for at := range l.places(b, l.at) {
+	for at := range l.places(ctx, b, l.at) {
 		if n++; n > 5 {
 			said += " and others"
 			break
@@ -356,10 +371,10 @@ func (l *locator) several(b block, h Hunk) string {
 }
 
 // missed says what is like a block that does not stand in the file.
-func (l *locator) missed(b block, h Hunk) string {
+func (l *locator) missed(ctx context.Context, b block, h Hunk) string {
 	free := b
 	free.atEnd, free.bare = false, false
-	for at := range l.places(free, 0) {
+	for at := range l.places(ctx, free, 0) {
 		line := document.LineAt(l.view, at)
 		switch {
 		case at < l.at:
@@ -370,7 +385,7 @@ func (l *locator) missed(b block, h Hunk) string {
 			return fmt.Sprintf(`: they stand at line %d, but not as the last of the file as "\ No newline at end of file" says`, line)
 		}
 	}
-	if like := near.Describe(l.view, b.text); like != "" {
+	if like := near.Describe(ctx, l.view, b.text); like != "" {
 		return ": " + like
 	}
 	return ", nor does anything like them; read the file again"

@@ -159,7 +159,7 @@ rename to to2
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse(tt.text)
+			got, err := Parse(t.Context(), tt.text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func TestParseErrors(t *testing.T) {
 		{"too long", strings.Repeat("a", MaxBytes+1), "a patch is at most 16 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse(tt.text)
+			got, err := Parse(t.Context(), tt.text)
 			var known *service.FileError
 			if !errors.As(err, &known) || !strings.Contains(known.Detail, tt.want) || got != nil {
 				t.Errorf("got %v, %v; want %s", got, err, tt.want)
@@ -242,7 +242,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("diff --git \"a/n \\303\\244\" \"b/n \\303\\244\"\nsimilarity index 90%\nrename from f\nrename to g\nindex 5626abf..f719efd 100644\n--- \"a/f\"\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n")
 	f.Add("diff --git a/f b/f\nold mode 100644\nnew mode 100755\ndeleted file mode 100644\ncopy from x\nGIT binary patch\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		files, err := Parse(text)
+		files, err := Parse(t.Context(), text)
 		if err != nil {
 			if got := (*service.FileError)(nil); !errors.As(err, &got) || files != nil {
 				t.Fatalf("%v, %v", files, err)
@@ -274,13 +274,13 @@ func FuzzApply(f *testing.F) {
 	f.Add("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n", []byte("\xff\xfea\x00\n\x00c\x00x"))
 	f.Add("--- a/f\n+++ b/f\n@@ -2,0 +3 @@\n+b\n", []byte("\xef\xbb\xbfa\nb"))
 	f.Fuzz(func(t *testing.T, text string, content []byte) {
-		files, err := Parse(text)
+		files, err := Parse(t.Context(), text)
 		if err != nil {
 			return
 		}
 		was := string(content)
 		for _, f := range files {
-			got, err := f.Apply(content, true)
+			got, err := f.Apply(t.Context(), content, true)
 			if string(content) != was {
 				t.Fatal("the content was changed")
 			}
@@ -290,7 +290,7 @@ func FuzzApply(f *testing.F) {
 				}
 				continue
 			}
-			if _, err := f.Apply(content, false); err != nil {
+			if _, err := f.Apply(t.Context(), content, false); err != nil {
 				t.Fatalf("without reveal: %v", err)
 			}
 			if f.Kind != Update || len(content) > 1 && (content[0] >= 0xfe || content[0] == 0xef) {

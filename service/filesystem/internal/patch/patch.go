@@ -10,6 +10,7 @@
 package patch
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -89,8 +90,17 @@ type Line struct {
 // Parse reads a patch of either form. An error is a [*service.FileError] without a
 // path, FileBadQuery or FileTooLarge, that names the line of the patch. A patch that
 // asks for what is not done is refused whole: a binary file, another mode, a link,
-// a copy.
-func Parse(text string) ([]File, error) {
+// a copy. Time is linear in the text. When ctx ends, Parse does too, soon, with the
+// cause.
+func Parse(ctx context.Context, text string) ([]File, error) {
+	files, err := parse(ctx, text)
+	if ctx.Err() != nil { // what an error says is not so then
+		return nil, context.Cause(ctx)
+	}
+	return files, err
+}
+
+func parse(ctx context.Context, text string) ([]File, error) {
 	if len(text) > MaxBytes {
 		return nil, &service.FileError{
 			Kind: service.FileTooLarge, Detail: fmt.Sprintf("a patch is at most %d MiB", MaxBytes>>20),
@@ -103,11 +113,11 @@ func Parse(text string) ([]File, error) {
 		}
 		if strings.TrimRight(line, " \t\r") == beginPatch {
 			p.next = i
-			return p.envelope()
+			return p.envelope(ctx)
 		}
 		break
 	}
-	return p.unified()
+	return p.unified(ctx)
 }
 
 // split gives the lines of a patch, without their ends. The last needs none.

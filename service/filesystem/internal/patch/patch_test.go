@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,11 +21,12 @@ import (
 // one parses a patch of one file.
 func one(t interface {
 	Helper()
+	Context() context.Context
 	Fatalf(string, ...any)
 }, text string,
 ) File {
 	t.Helper()
-	files, err := Parse(text)
+	files, err := Parse(t.Context(), text)
 	if err != nil || len(files) != 1 {
 		t.Fatalf("got %d files, %v", len(files), err)
 	}
@@ -70,7 +72,7 @@ func TestApply(t *testing.T) {
 		{"a line that looks like a header", "-- x\nb\n", unified("@@ -1,2 +1,2 @@\n--- x\n+++ y\n b\n"), "++ y\nb\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := one(t, tt.patch).Apply([]byte(tt.file), true)
+			got, err := one(t, tt.patch).Apply(t.Context(), []byte(tt.file), true)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("got %q, %v; want %q", got, err, tt.want)
 			}
@@ -105,13 +107,13 @@ func TestApplyErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := one(t, tt.patch)
-			_, err := f.Apply([]byte(tt.file), true)
+			_, err := f.Apply(t.Context(), []byte(tt.file), true)
 			var got *service.FileError
 			if !errors.As(err, &got) || got.Kind != tt.kind || !strings.Contains(got.Detail, tt.want) {
 				t.Errorf("got %v, want %s: %s", err, tt.kind, tt.want)
 			}
 			// Who may not read the file learns no more than that.
-			_, err = f.Apply([]byte(tt.file), false)
+			_, err = f.Apply(t.Context(), []byte(tt.file), false)
 			if !errors.As(err, &got) || got.Kind != tt.kind || strings.Contains(got.Detail, "beta gamma") || strings.Contains(got.Detail, "stand at line") {
 				t.Errorf("without reveal: %v", err)
 			}
@@ -137,7 +139,7 @@ func TestCaseA17(t *testing.T) {
 		{"a new file", "", "*** Begin Patch\n*** Add File: f\n+a\n+b\n\\ No newline at end of file\n*** End Patch\n", "a\nb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := one(t, tt.patch).Apply([]byte(tt.file), true)
+			got, err := one(t, tt.patch).Apply(t.Context(), []byte(tt.file), true)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("got %q, %v; want %q", got, err, tt.want)
 			}
@@ -163,7 +165,7 @@ func TestCaseA18(t *testing.T) {
 			for range 3 {
 				for _, step := range []struct{ patch, want string }{{tt.there, "H\nt\n\n\n"}, {tt.back, "h\nt\n\n\n"}} {
 					var err error
-					if file, err = one(t, step.patch).Apply(file, true); err != nil || string(file) != step.want {
+					if file, err = one(t, step.patch).Apply(t.Context(), file, true); err != nil || string(file) != step.want {
 						t.Fatalf("got %q, %v; want %q", file, err, step.want)
 					}
 				}
@@ -204,7 +206,7 @@ func TestDiffsOfOthers(t *testing.T) {
 					return
 				}
 				f := one(t, string(text))
-				got, err := f.Apply([]byte(before), true)
+				got, err := f.Apply(t.Context(), []byte(before), true)
 				if err != nil || string(got) != after {
 					t.Fatalf("%q to %q by %q: got %q, %v", before, after, text, got, err)
 				}
@@ -213,7 +215,7 @@ func TestDiffsOfOthers(t *testing.T) {
 				}
 				// The whole file stands in the hunk, which needs no number then.
 				_, lines, _ := strings.Cut(string(text), "\n@@")
-				if got, err = one(t, envelope("@@ "+lines[strings.IndexByte(lines, '\n'):])).Apply([]byte(before), true); err != nil || string(got) != after {
+				if got, err = one(t, envelope("@@ "+lines[strings.IndexByte(lines, '\n'):])).Apply(t.Context(), []byte(before), true); err != nil || string(got) != after {
 					t.Fatalf("%q to %q by the lines of %q: got %q, %v", before, after, text, got, err)
 				}
 			})
@@ -249,13 +251,49 @@ func TestApplyHostile(t *testing.T) {
 		{"anchors at the end", envelope("@@ u000007\n" + strings.Repeat("@@ a\n", 1000) + "-a\n+b\n*** End of File\n"), ""},
 	} {
 		start := time.Now()
-		got, err := one(t, tt.patch).Apply(content, true)
+		got, err := one(t, tt.patch).Apply(t.Context(), content, true)
 		var known *service.FileError
 		if tt.kind == "" && (err != nil || !bytes.Contains(got, []byte("b\n"))) ||
 			tt.kind != "" && (!errors.As(err, &known) || known.Kind != tt.kind) {
 			t.Errorf("%s: got %d bytes, %v; want %q", tt.name, len(got), err, tt.kind)
 		}
 		t.Log(tt.name, time.Since(start), err)
+	}
+}
+
+// The cause of the end of a context is given as it is, also where it looks like an error
+// of a hunk.
+//
+// Seen to fail: with the error of what Parse had read by then.
+func TestEnded(t *testing.T) {
+	why := &service.FileError{Kind: service.FileStaleHandle, Detail: "why"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	for _, text := range []string{unified("@@ -1 +1 @@\n-a\n+b\n"), envelope("-a\n+b\n")} {
+		if files, err := Parse(ctx, text); err != error(why) || files != nil {
+			t.Errorf("got %v, %v", files, err)
+		}
+		if got, err := one(t, text).Apply(ctx, []byte("c\n"), true); err != error(why) || got != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
+// Names that are made to be told apart slowly. In quadratic time, this would take
+// hours.
+//
+// Seen to fail: without a bound for the line.
+func TestParseHostile(t *testing.T) {
+	names := "diff --git a/" + strings.Repeat("f ", 6<<20)
+	for _, text := range []string{
+		names + "\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
+		names + "/\nold mode 100644\n",
+	} {
+		_, err := Parse(t.Context(), text)
+		var known *service.FileError
+		if !errors.As(err, &known) || known.Kind != service.FileBadQuery || !strings.Contains(known.Detail, "too long for two paths") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -1,25 +1,29 @@
 package patch
 
 import (
+	"context"
 	"strings"
 )
 
 // unified reads unified diffs. What stands between files is skipped, as git does;
 // what could be a lost line of a hunk is not.
-func (p *parser) unified() ([]File, error) {
+func (p *parser) unified(ctx context.Context) ([]File, error) {
 	var s section
-	for p.next < len(p.lines) {
+	for p.next < len(p.lines) && ctx.Err() == nil {
 		line := p.lines[p.next]
 		switch {
 		case strings.HasPrefix(line, "diff --git "):
-			if err := p.close(s); err != nil {
+			if err := p.close(ctx, s); err != nil {
 				return nil, err
+			}
+			if len(line) > namesBytes && !strings.Contains(line, `"`) {
+				return nil, wrong(p.next+1, "is too long for two paths")
 			}
 			p.pairs = strings.HasSuffix(line, "\r")
 			s = section{line: p.next + 1, git: true, header: []string{p.line(p.next)}}
 		case strings.HasPrefix(line, "--- ") && p.next+1 < len(p.lines) && strings.HasPrefix(p.lines[p.next+1], "+++ "):
 			if s.named || len(s.hunks) > 0 || !s.git {
-				if err := p.close(s); err != nil {
+				if err := p.close(ctx, s); err != nil {
 					return nil, err
 				}
 				s = section{line: p.next + 1}
@@ -29,7 +33,7 @@ func (p *parser) unified() ([]File, error) {
 			s.old, s.new = p.line(p.next)[4:], p.line(p.next + 1)[4:]
 			p.next++
 		case strings.HasPrefix(line, "@@"):
-			h, err := p.hunk(s)
+			h, err := p.hunk(ctx, s)
 			if err != nil {
 				return nil, err
 			}
@@ -45,7 +49,7 @@ func (p *parser) unified() ([]File, error) {
 		}
 		p.next++
 	}
-	if err := p.close(s); err != nil {
+	if err := p.close(ctx, s); err != nil {
 		return nil, err
 	}
 	if len(p.files) == 0 {
@@ -148,7 +152,7 @@ func number(s string) (int, bool) {
 }
 
 // hunk takes as many lines as the hunk says that it has.
-func (p *parser) hunk(s section) (span, error) {
+func (p *parser) hunk(ctx context.Context, s section) (span, error) {
 	h := span{line: p.next + 1}
 	head := p.line(p.next)
 	if !s.named {
@@ -164,6 +168,9 @@ func (p *parser) hunk(s section) (span, error) {
 	p.next++
 	before, after, changed := h.r.old.count, h.r.new.count, false
 	for before > 0 || after > 0 || p.next < len(p.lines) && bareMark(p.lines[p.next]) {
+		if ctx.Err() != nil {
+			return h, context.Cause(ctx)
+		}
 		var op byte // 0 at the end of the patch
 		switch line := p.line(p.next); {
 		case p.next == len(p.lines):
