@@ -120,7 +120,7 @@ func environment(dir string, passed, protocol []string) ([]string, error) {
 		return nil, err
 	}
 	all := slices.Concat(
-		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=" + tmp}, passed, protocol,
+		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=" + tmp}, promptExit(), passed, protocol,
 	)
 	place := map[string]int{}
 	var env []string
