@@ -134,7 +134,7 @@ func TestProgress(t *testing.T) {
 // are not ended.
 func TestCaseE10ManyCancelled(t *testing.T) {
 	everywhere(t, func(t *testing.T, over, era string) {
-		const cycles = 250
+		cycles := load(250, 60)
 		var running atomic.Int64
 		s := serve(t, Deny, map[string]tool.Tool{"wait": untilOver(&running), "say": says("hello")}, allowed)
 		session := s.connect(t, over, era, nil)

@@ -14,10 +14,7 @@ import (
 // once they are gone; what calls take does not grow with how many there were. Breakage
 // seen: captures that are not forgotten; a bound on calls that is never given back.
 func TestManySessionsAndCallers(t *testing.T) {
-	sessions, callers := 1000, 64
-	if testing.Short() {
-		sessions = 200
-	}
+	sessions, callers := load(1000, 200), 64
 	s := serve(t, Deny, nil)
 	l := s.listen(t, HTTPOptions{Limits: Limits{Calls: callers, Rate: 1e9, Burst: 1e9}})
 	l.client.Transport.(*http.Transport).MaxIdleConnsPerHost = callers

@@ -22,7 +22,7 @@ import (
 // Seen to fail: over HTTP with sessions, without the order.
 func TestCaseE10CancelledAtOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, over, era string) {
-		const cycles = 250
+		cycles := load(250, 60)
 		var running atomic.Int64
 		s := serve(t, Deny, map[string]tool.Tool{"wait": untilOver(&running), "say": says("hello")}, allowed)
 		session := s.connect(t, over, era, nil)

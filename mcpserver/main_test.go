@@ -37,11 +37,6 @@ func TestMain(m *testing.M) {
 			sdk.Serve(filesystem.New())
 		}
 	}
-	// Under the race detector a process sleeps for a second before it ends, unless it is told
-	// not to.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-		panic(err)
-	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -84,7 +79,7 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 	}
 	cfg := &config.Config{Locations: []config.Location{{
 		Name: "a", Root: s.root, Policy: policy, Instructions: []string{"AGENTS.md"},
-		Plugins: append([]config.Plugin{{Name: "filesystem", Builtin: "filesystem", Env: []string{"GORACE"}}}, want.plugins...),
+		Plugins: append([]config.Plugin{{Name: "filesystem", Builtin: "filesystem"}}, want.plugins...),
 	}, {
 		Name: "b", Root: t.TempDir(), Policy: &permission.Policy{Defaults: permission.Defaults()},
 	}}}
@@ -194,6 +189,14 @@ func everywhere(t *testing.T, run func(t *testing.T, over, era string)) {
 			t.Run(over+"/"+era, func(t *testing.T) { run(t, over, era) })
 		}
 	}
+}
+
+// load is how much a test does: all of it, or part of it where tests are to be short, as with the race detector.
+func load(all, part int) int {
+	if testing.Short() {
+		return part
+	}
+	return all
 }
 
 // says is a tool that answers with the text, and may do everything.

@@ -124,7 +124,7 @@ func follow(ctx context.Context, client *mcp.ClientSession, link *mcp.ResourceLi
 //
 // Seen to fail: without the next offset.
 func TestOutputIsReadWhole(t *testing.T) {
-	log := strings.Repeat("0123 é 🟡 \u2028 <&> \x00\x1b[31m\ufffd\r\n", 9_000)
+	log := strings.Repeat("0123 é 🟡 \u2028 <&> \x00\x1b[31m\ufffd\r\n", load(9_000, 4_000))
 	value, err := json.Marshal(map[string]string{"log": log})
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestConcurrentReads(t *testing.T) {
 		for i, client := range clients {
 			session := fmt.Sprint("reader ", i)
 			link := linked(t, client, "log", named(session))
-			for limit := range 5 {
+			for limit := range load(5, 2) {
 				reading.Go(func() error {
 					whole, _, err := follow(t.Context(), client, link, named(session), 150_000+limit)
 					if err == nil && !bytes.Equal(whole, []byte(raw)) {

@@ -233,7 +233,7 @@ func TestCaseC13Burst(t *testing.T) {
 //
 // Seen to fail: with the handle of a conversation that is not compared.
 func TestLaw37ManySuspendedCalls(t *testing.T) {
-	const calls = 200
+	calls := load(200, 64)
 	ran := new(recorded)
 	s := serve(t, Deny, map[string]tool.Tool{"act": ran.tool()})
 	session := s.connect(t, "http", withoutSessions, byHand())

@@ -173,7 +173,7 @@ func TestCaseE26NoRequests(t *testing.T) {
 				if got.Error == nil || got.Error.Code != jsonrpc.CodeInvalidRequest && got.Error.Code != jsonrpc.CodeParseError {
 					t.Errorf("got %+v %+v", got, got.Error)
 				}
-			case <-time.After(2 * time.Second):
+			case <-time.After(10 * time.Second):
 				t.Error("silence")
 			}
 			w.send(t, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)

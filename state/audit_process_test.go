@@ -172,6 +172,9 @@ func fillAudit(t *testing.T, a *Audit, session string) {
 // TestAuditIsRotated: five files at most, the oldest goes; a gap that somebody left who
 // died is filled, and costs no file.
 func TestAuditIsRotated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much text of one goroutine")
+	}
 	dir := t.TempDir()
 	a := audit(t, dir)
 	for i := range MaxAuditFiles + 2 {

@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 			env.Setenv("XDG_RUNTIME_DIR", home) // short, since sockets are in it
 			env.Setenv("TMPDIR", home)          // short, and nobody else's
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 	})

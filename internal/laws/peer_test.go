@@ -44,9 +44,6 @@ func (w *world) peerOf(owner registry.Owner) *peer {
 	return p
 }
 
-// promptExit keeps a plugin that was built with the race detector from sleeping for a second before it ends.
-const promptExit = "GORACE=atexit_sleep_ms=0"
-
 // start starts the plugin, or starts it again.
 func (p *peer) start() {
 	p.w.t.Helper()
@@ -67,7 +64,7 @@ func (p *peer) start() {
 		role = builtinRole
 	}
 	spec := client.Spec{
-		Name: p.owner.Name, Builtin: p.owner.Builtin, Command: []string{exe, role}, Env: []string{p.w.mark, promptExit},
+		Name: p.owner.Name, Builtin: p.owner.Builtin, Command: []string{exe, role}, Env: []string{p.w.mark},
 		Grants: p.w.grants, Settings: quoted(recording{p.w.dir}), Location: "here", Root: p.w.root,
 	}
 	if p.w.over == process {

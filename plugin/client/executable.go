@@ -122,7 +122,7 @@ const searchPath = "/usr/local/bin:/usr/bin:/bin"
 // later one counts, so that neither the passed ones can break the protocol nor
 // the first ones be forced on a plugin.
 func environment(tmp string, passed, protocol []string) []string {
-	all := slices.Concat([]string{"PATH=" + searchPath, "LANG=C.UTF-8", "TMPDIR=" + tmp}, passed, protocol)
+	all := slices.Concat([]string{"PATH=" + searchPath, "LANG=C.UTF-8", "TMPDIR=" + tmp}, promptExit(), passed, protocol)
 	place := map[string]int{}
 	var env []string
 	for _, entry := range all {

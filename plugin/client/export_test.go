@@ -29,3 +29,6 @@ func (h Host) Without(feature string) Host {
 	h.withheld = feature
 	return h
 }
+
+// PromptExit is what every plugin has in its environment for the race detector.
+func PromptExit() []string { return promptExit() }

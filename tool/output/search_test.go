@@ -67,6 +67,9 @@ func TestLaw14SearchEndsWithItsContext(t *testing.T) {
 // Seen to fail: with the steps of lines not counted, with those behind a match not
 // counted, and with a costly line whose context is looked at when it is read only.
 func TestSearchLooksAtItsContext(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts the steps of one goroutine")
+	}
 	k := newKeeper(t, DefaultLimits())
 	line := strings.Repeat("x", 300<<10)
 	tests := []struct {

@@ -162,7 +162,7 @@ func characterAt(kept *Kept, offset int64) (int64, error) {
 		if !utf8.RuneStart(around[i]) {
 			continue
 		}
-		if r, size := utf8.DecodeRune(around[i:]); r != utf8.RuneError && i+size > at {
+		if _, size := utf8.DecodeRune(around[i:]); i+size > at { // never for what is no UTF-8, whose size is 1
 			return from + int64(i), nil
 		}
 		break

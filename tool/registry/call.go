@@ -252,7 +252,9 @@ func end(ctx context.Context, err error, ran bool) (tool.Settlement, error) {
 
 func settledBy(err error, ran bool) tool.Settlement {
 	settlement := tool.SettleError(err, ran)
-	settlement.Error.Message = clean(settlement.Error.Message)
+	shown := *settlement.Error // which may be why a context is over, and others read that
+	shown.Message = clean(shown.Message)
+	settlement.Error = &shown
 	return settlement
 }
 

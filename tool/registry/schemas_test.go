@@ -74,6 +74,9 @@ func TestLaw05SchemasOfOneOwnerAreLimited(t *testing.T) {
 	}
 	for name, register := range register {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "at once" {
+				t.Skip("many schemas of one goroutine")
+			}
 			b := newBench(t)
 			before := heap()
 			all, refused := register(b)
