@@ -4,8 +4,8 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -96,7 +96,7 @@ func (l *launcherProcess) become() error {
 	if err != nil {
 		return err
 	}
-	if err := l.seal(filter, unix.SIGKILL, 0); err != nil {
+	if err := l.seal(filter, lifelineFile); err != nil {
 		return err
 	}
 	_, _, errno := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(program), pointer(name), pointer(&args[0]), pointer(&env[0]), unix.AT_EMPTY_PATH, 0)
@@ -131,12 +131,12 @@ func (l *launcherProcess) filter(program int) ([]unix.SockFilter, error) {
 
 // seal gives up what the calling thread and its children are not to have: rights, files,
 // system calls.
-func (l *launcherProcess) seal(filter []unix.SockFilter, death unix.Signal, lifeline int) error {
+func (l *launcherProcess) seal(filter []unix.SockFilter, lifeline int) error {
 	if err := jail.Drop(); err != nil {
 		return err
 	}
 	// Giving up rights has the kernel forget this.
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(death), 0, 0, 0); err != nil {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
 	if over(lifeline) {
@@ -158,48 +158,54 @@ func over(lifeline int) bool {
 	return err == nil && n > 0 && polled[0].Revents&unix.POLLHUP != 0
 }
 
-// start starts the program from a thread of its own, whose rights it gives up, and stays as
-// the first process: with it the kernel ends all others.
+// start starts the program with the rights of this thread, which gives them up, and stays
+// as the first process: with it the kernel ends all others. Its other threads keep what
+// they have, and are there for the runtime only.
 func (l *launcherProcess) start() int {
 	filter, err := l.filter(programFile)
 	if err != nil {
 		return l.fail(err)
 	}
-	type started struct {
-		pid int
-		err error
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGCHLD)
+	end := endSignals(os.Getppid())
+	if err := l.seal(filter, lifelineFile); err != nil {
+		return l.fail(err)
 	}
-	running := make(chan started)
-	go func() { // the program ends when this thread does: it stays until the process ends
-		runtime.LockOSThread()
-		if err := l.seal(filter, 0, lifelineFile); err != nil {
-			running <- started{err: err}
-		} else {
-			pid, err := l.forkExec()
-			running <- started{pid, err}
-		}
-		select {}
-	}()
-	s := <-running
-	if s.err != nil {
-		return l.fail(s.err)
+	program, err := l.forkExec()
+	if err != nil {
+		return l.fail(err)
 	}
-	l.say(reportStarted, s.pid)
+	l.say(reportStarted, program)
 	_ = syscall.Close(programStdinFile)
 	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
 		_ = unix.Dup3(int(null.Fd()), stdoutFile, 0)
 		_ = unix.Dup3(int(null.Fd()), stderrFile, 0)
 	}
-	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
 	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
-		if pid == s.pid || errors.Is(err, syscall.ECHILD) {
+		if status, over := reapUntil(program); over {
 			l.say(reportExited, int(status))
 			return 0
+		}
+		select {
+		case <-changed:
+		case <-end:
+			return 0
+		}
+	}
+}
+
+// reapUntil takes in the children that have ended, and says whether the program is among
+// them.
+func reapUntil(program int) (status syscall.WaitStatus, over bool) {
+	for {
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case pid == program, errors.Is(err, syscall.ECHILD):
+			return status, true
+		case errors.Is(err, syscall.EINTR):
+		case pid <= 0:
+			return status, false
 		}
 	}
 }

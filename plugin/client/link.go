@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +102,7 @@ func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []st
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {wire.PluginName: &hostSide{}}},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
-			protocol := append(cmd.Env, said...)
+			protocol := slices.Concat(cmd.Env, said)
 			if i.spec.Policy != nil {
 				i.proc.prepare(jailSockets, func() (*sandbox.Process, error) { return i.runConfined(ctx, dir, command, protocol) }, i.spawned)
 				return i.proc, nil

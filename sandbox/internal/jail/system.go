@@ -78,12 +78,15 @@ func (b *builder) system() error {
 func (b *builder) resolver() error {
 	const path = "/etc/resolv.conf"
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil || real == path {
+	if errors.Is(err, os.ErrNotExist) || real == path {
 		return nil // there is none, or it was shared
 	}
 	content, err := os.ReadFile(real)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return nil // whoever asks for a name is told
+		return err
 	}
 	if err := b.makeFile(path[1:], string(content)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("make %s: %w", path, err)

@@ -13,14 +13,14 @@ func commandRules(o Options) (table, error) {
 	t := table{rules: map[uint32]rule{}, otherwise: allow}
 	t.set(refuse(unix.EPERM), slices.Concat(neverCalls(), mounts(), handles(), others(), machine(), oldDangers())...)
 	t.set(refuse(unix.ENOSYS), unix.SYS_CLONE3)
-	t.rules[unix.SYS_CLONE] = onlyIf(unix.EPERM, []test{none(0, namespaces)})
+	t.rules[unix.SYS_CLONE] = onlyIf([]test{none(namespaces)})
 	// It has a flag more than clone: the time namespace is where clone has the signal.
-	t.rules[unix.SYS_UNSHARE] = onlyIf(unix.EPERM, []test{none(0, namespaces|unix.CLONE_NEWTIME)})
-	t.rules[unix.SYS_SOCKET] = onlyIf(unix.EPERM, sockets(o.Network, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)
-	t.rules[unix.SYS_SOCKETPAIR] = onlyIf(unix.EPERM, unixSockets(unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)
-	t.rules[unix.SYS_PRLIMIT64] = onlyIf(unix.EPERM, values(0, 0)...)
+	t.rules[unix.SYS_UNSHARE] = onlyIf([]test{none(namespaces | unix.CLONE_NEWTIME)})
+	t.rules[unix.SYS_SOCKET] = onlyIf(sockets(o.Network, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)
+	t.rules[unix.SYS_SOCKETPAIR] = onlyIf(unixSockets(unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)
+	t.rules[unix.SYS_PRLIMIT64] = onlyIf(values(0, 0)...)
 	// Linux, Linux that says it has 32 bits, and asking. Others make memory executable, or map the first page.
-	t.rules[unix.SYS_PERSONALITY] = onlyIf(unix.EPERM, values(0, 0, 8, 0xffffffff)...)
+	t.rules[unix.SYS_PERSONALITY] = onlyIf(values(0, 0, 8, 0xffffffff)...)
 	// To type into a terminal, to use the console, and to load a line discipline.
 	t.rules[unix.SYS_IOCTL] = rule{otherwise: allow}
 	for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCCONS, unix.TIOCSETD} {

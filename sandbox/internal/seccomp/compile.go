@@ -3,6 +3,7 @@ package seccomp
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -95,8 +96,8 @@ func (r rule) instructions() []bpf.Instruction {
 // every test skips what follows it.
 func (b branch) instructions() []bpf.Instruction {
 	program := []bpf.Instruction{answer(b.verdict)}
-	for i := len(b.tests) - 1; i >= 0; i-- {
-		program = append(b.tests[i].instructions(len(program)), program...)
+	for _, t := range slices.Backward(b.tests) {
+		program = append(t.instructions(len(program)), program...)
 	}
 	return program
 }

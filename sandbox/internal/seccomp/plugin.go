@@ -30,10 +30,10 @@ func pluginRules(o Options) (table, error) {
 	t.setSockets(o.Network)
 
 	// Only itself, which is 0 and not its own number: the number of another process cannot be told from it.
-	t.rules[unix.SYS_PRLIMIT64] = onlyIf(unix.EPERM, values(0, 0)...)
+	t.rules[unix.SYS_PRLIMIT64] = onlyIf(values(0, 0)...)
 	// Asking is all.
-	t.rules[unix.SYS_PERSONALITY] = onlyIf(unix.EPERM, values(0, 0xffffffff)...)
-	t.rules[unix.SYS_PRCTL] = onlyIf(unix.EPERM, append(values(0,
+	t.rules[unix.SYS_PERSONALITY] = onlyIf(values(0, 0xffffffff)...)
+	t.rules[unix.SYS_PRCTL] = onlyIf(append(values(0,
 		unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA, unix.PR_GET_DUMPABLE, unix.PR_GET_PDEATHSIG,
 		unix.PR_SET_NO_NEW_PRIVS, unix.PR_GET_NO_NEW_PRIVS, unix.PR_CAPBSET_READ, unix.PR_SET_TIMERSLACK, unix.PR_GET_TIMERSLACK,
 		unix.PR_SVE_GET_VL, unix.PR_SME_GET_VL, unix.PR_GET_TAGGED_ADDR_CTRL, unix.PR_PAC_RESET_KEYS),
@@ -42,7 +42,7 @@ func pluginRules(o Options) (table, error) {
 	)...)
 	// What a terminal, a pipe or any descriptor is asked before it is used. There is no terminal in a sandbox, and no device
 	// that would know more.
-	t.rules[unix.SYS_IOCTL] = onlyIf(unix.EPERM, values(1,
+	t.rules[unix.SYS_IOCTL] = onlyIf(values(1,
 		unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, fionbio, fioclex, fionclex)...)
 	return t, nil
 }
@@ -51,11 +51,11 @@ func pluginRules(o Options) (table, error) {
 func (t table) setProcesses(o Options) {
 	t.set(refuse(unix.ENOSYS), unix.SYS_CLONE3)
 	if o.Exec {
-		t.rules[unix.SYS_CLONE] = onlyIf(unix.EPERM, []test{none(0, namespaces)})
+		t.rules[unix.SYS_CLONE] = onlyIf([]test{none(namespaces)})
 		t.set(allow, oldForks()...)
 		t.set(allow, programs()...)
 		// A pipe with a name, which scripts and make use. Devices are made by nobody.
-		t.rules[unix.SYS_MKNODAT] = onlyIf(unix.EPERM, []test{masked(2, unix.S_IFMT, unix.S_IFIFO)})
+		t.rules[unix.SYS_MKNODAT] = onlyIf([]test{masked(2, unix.S_IFMT, unix.S_IFIFO)})
 		return
 	}
 	// A thread shares all of this with its process. What Go and the C libraries add does not matter, and the lowest byte, the
@@ -63,25 +63,25 @@ func (t table) setProcesses(o Options) {
 	const thread = unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_THREAD
 	const added = unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID |
 		unix.CLONE_CHILD_SETTID | unix.CLONE_CHILD_CLEARTID | unix.CLONE_DETACHED | unix.CSIGNAL
-	t.rules[unix.SYS_CLONE] = onlyIf(unix.EPERM, []test{masked(0, ^uint32(added), thread)})
+	t.rules[unix.SYS_CLONE] = onlyIf([]test{masked(0, ^uint32(added), thread)})
 	if o.ExecFD > 0 {
 		// A negative descriptor is the working directory, or none.
-		t.rules[unix.SYS_EXECVEAT] = onlyIf(unix.EPERM, []test{
-			atLeast(0, uint32(o.ExecFD)), none(0, 1<<31), is(4, unix.AT_EMPTY_PATH),
+		t.rules[unix.SYS_EXECVEAT] = onlyIf([]test{
+			atLeast(0, uint32(o.ExecFD)), none(1 << 31), is(4, unix.AT_EMPTY_PATH),
 		})
 	}
 }
 
 // setSockets says which sockets there are. The type of one carries flags in its upper bits.
 func (t table) setSockets(network bool) {
-	t.rules[unix.SYS_SOCKET] = onlyIf(unix.EPERM, sockets(network, unix.SOCK_STREAM)...)
-	t.rules[unix.SYS_SOCKETPAIR] = onlyIf(unix.EPERM, unixSockets(unix.SOCK_STREAM)...)
+	t.rules[unix.SYS_SOCKET] = onlyIf(sockets(network, unix.SOCK_STREAM)...)
+	t.rules[unix.SYS_SOCKETPAIR] = onlyIf(unixSockets(unix.SOCK_STREAM)...)
 	// A socket is not given a program: a filter of packets is one.
 	levels := []uint32{unix.SOL_SOCKET}
 	if network {
 		levels = append(levels, unix.IPPROTO_IP, unix.IPPROTO_IPV6, unix.IPPROTO_TCP, unix.IPPROTO_UDP)
 	}
-	r := onlyIf(unix.EPERM, values(1, levels...)...)
+	r := onlyIf(values(1, levels...)...)
 	var programs []branch
 	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF} {
 		programs = append(programs, branch{[]test{is(1, unix.SOL_SOCKET), is(2, option)}, refuse(unix.EPERM)})
@@ -95,33 +95,33 @@ const socketType = ^uint32(unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK)
 
 // unixSockets connect to a name before they send. One of datagrams sends to any name at any time, and no test
 // of an argument could tell.
-func unixSockets(types ...uint32) (any [][]test) {
+func unixSockets(types ...uint32) (either [][]test) {
 	for _, kind := range types {
-		any = append(any, []test{is(0, unix.AF_UNIX), masked(1, socketType, kind)})
+		either = append(either, []test{is(0, unix.AF_UNIX), masked(1, socketType, kind)})
 	}
-	return any
+	return either
 }
 
 // sockets are unix sockets, and with the network what a program needs to use it: neither raw ones, nor MPTCP, which is TCP
 // that Landlock does not see.
 func sockets(network bool, types ...uint32) [][]test {
-	any := unixSockets(types...)
+	either := unixSockets(types...)
 	if !network {
-		return any
+		return either
 	}
 	for _, family := range []uint32{unix.AF_INET, unix.AF_INET6} {
 		for _, protocol := range []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP} {
-			any = append(any, []test{is(0, family), masked(1, socketType, unix.SOCK_STREAM), is(2, protocol)})
+			either = append(either, []test{is(0, family), masked(1, socketType, unix.SOCK_STREAM), is(2, protocol)})
 		}
 		for _, protocol := range []uint32{unix.IPPROTO_IP, unix.IPPROTO_UDP} {
-			any = append(any, []test{is(0, family), masked(1, socketType, unix.SOCK_DGRAM), is(2, protocol)})
+			either = append(either, []test{is(0, family), masked(1, socketType, unix.SOCK_DGRAM), is(2, protocol)})
 		}
 	}
 	// Which interfaces and addresses there are: Go's net.Interfaces, and the C library whenever it resolves a name.
 	for _, kind := range []uint32{unix.SOCK_RAW, unix.SOCK_DGRAM} {
-		any = append(any, []test{is(0, unix.AF_NETLINK), masked(1, socketType, kind), is(2, unix.NETLINK_ROUTE)})
+		either = append(either, []test{is(0, unix.AF_NETLINK), masked(1, socketType, kind), is(2, unix.NETLINK_ROUTE)})
 	}
-	return any
+	return either
 }
 
 // memory is its own, executable as well: a compiler that runs what it makes is as good as the program it is in. What is

@@ -32,8 +32,8 @@ func is(arg int, value uint32) test { return masked(arg, ^uint32(0), value) }
 // masked holds when the bits of mask are those of value.
 func masked(arg int, mask, value uint32) test { return test{arg: arg, mask: mask, value: value} }
 
-// none holds when no bit is set.
-func none(arg int, bits uint32) test { return masked(arg, bits, 0) }
+// none holds when no bit is set of the first argument.
+func none(bits uint32) test { return masked(0, bits, 0) }
 
 // atLeast holds for value and more, unsigned.
 func atLeast(arg int, value uint32) test {
@@ -61,9 +61,9 @@ type rule struct {
 }
 
 // onlyIf allows a call when one of the branches of tests holds, and refuses it if not.
-func onlyIf(number unix.Errno, any ...[]test) rule {
-	r := rule{otherwise: refuse(number)}
-	for _, tests := range any {
+func onlyIf(either ...[]test) rule {
+	r := rule{otherwise: refuse(unix.EPERM)}
+	for _, tests := range either {
 		r.branches = append(r.branches, branch{tests, allow})
 	}
 	return r
@@ -112,8 +112,8 @@ func (t table) rule(call uint32) rule {
 	return rule{otherwise: t.otherwise}
 }
 
-func (t table) decide(architecture, call uint32, args [6]uint64) verdict {
-	if architecture != native || call >= foreign {
+func (t table) decide(call uint32, args [6]uint64) verdict {
+	if call >= foreign {
 		return kill
 	}
 	return t.rule(call).decide(args)

@@ -122,7 +122,7 @@ func TestFilterIsItsTable(t *testing.T) {
 					for i := range args {
 						args[i] = values[random.IntN(len(values))]
 					}
-					if got, want := m.run(t, native, call, args), tab.decide(native, call, args); got != want {
+					if got, want := m.run(t, native, call, args), tab.decide(call, args); got != want {
 						t.Fatalf("call %d %x: %x, want %x", call, args, got, want)
 					}
 				}
@@ -147,7 +147,7 @@ func TestLaw46NeverAllowed(t *testing.T) {
 			}
 		}
 		for _, call := range edges() {
-			if call > newest && tab.decide(native, call, [6]uint64{}) == allow {
+			if call > newest && tab.decide(call, [6]uint64{}) == allow {
 				t.Errorf("%s: call %#x, which is not known, is allowed", name, call)
 			}
 		}
@@ -171,16 +171,16 @@ func TestLaw46NoProcessWithoutExec(t *testing.T) {
 			// The flags that decide, and some that do not.
 			flags := uint64(bits) << 8
 			thread := flags&(unix.CLONE_THREAD|unix.CLONE_VM|unix.CLONE_SIGHAND) == unix.CLONE_THREAD|unix.CLONE_VM|unix.CLONE_SIGHAND
-			if tab.decide(native, unix.SYS_CLONE, [6]uint64{flags | uint64(unix.SIGCHLD)}) == allow && !thread {
+			if tab.decide(unix.SYS_CLONE, [6]uint64{flags | uint64(unix.SIGCHLD)}) == allow && !thread {
 				t.Fatalf("%+v: clone %x is allowed and makes no thread", o, flags)
 			}
 		}
 		for _, fd := range []uint64{0, execFD - 1, 1 << 31, 1<<32 - 100, ^uint64(99), 1<<32 | 3} {
-			if tab.decide(native, unix.SYS_EXECVEAT, [6]uint64{fd, 0, 0, 0, unix.AT_EMPTY_PATH}) == allow {
+			if tab.decide(unix.SYS_EXECVEAT, [6]uint64{fd, 0, 0, 0, unix.AT_EMPTY_PATH}) == allow {
 				t.Errorf("%+v: execveat of %#x is allowed", o, fd)
 			}
 		}
-		launched := tab.decide(native, unix.SYS_EXECVEAT, [6]uint64{execFD, 0, 0, 0, unix.AT_EMPTY_PATH}) == allow
+		launched := tab.decide(unix.SYS_EXECVEAT, [6]uint64{execFD, 0, 0, 0, unix.AT_EMPTY_PATH}) == allow
 		if launched != (o.ExecFD > 0) {
 			t.Errorf("%+v: execveat of the launching descriptor is allowed: %v", o, launched)
 		}
@@ -196,11 +196,11 @@ func TestThreads(t *testing.T) {
 	)
 	for name, tab := range tables(t) {
 		for _, flags := range []uint64{golang, golang | unix.CLONE_SETTLS, glibc, musl} {
-			if tab.decide(native, unix.SYS_CLONE, [6]uint64{flags}) != allow {
+			if tab.decide(unix.SYS_CLONE, [6]uint64{flags}) != allow {
 				t.Errorf("%s: a thread of flags %x is refused", name, flags)
 			}
 			for _, namespace := range []uint64{unix.CLONE_NEWNS, unix.CLONE_NEWCGROUP, unix.CLONE_NEWUTS, unix.CLONE_NEWIPC, unix.CLONE_NEWUSER, unix.CLONE_NEWPID, unix.CLONE_NEWNET} {
-				if tab.decide(native, unix.SYS_CLONE, [6]uint64{flags | namespace}) == allow {
+				if tab.decide(unix.SYS_CLONE, [6]uint64{flags | namespace}) == allow {
 					t.Errorf("%s: a namespace %x is allowed", name, namespace)
 				}
 			}
@@ -246,7 +246,7 @@ func compiles(t *rapid.T) {
 		for i := range args {
 			args[i] = arguments.Draw(t, "arg")
 		}
-		if got, want := m.run(t, native, call, args), tab.decide(native, call, args); got != want {
+		if got, want := m.run(t, native, call, args), tab.decide(call, args); got != want {
 			t.Fatalf("call %d %x: %x, want %x", call, args, got, want)
 		}
 	}
