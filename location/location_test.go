@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -70,7 +71,7 @@ func open(t *testing.T, plugins ...config.Plugin) *location.Location {
 	l, err := location.Open(context.Background(), life, config.Location{
 		Name: "here", Root: t.TempDir(), Plugins: plugins, Policy: &permission.Policy{},
 	}, location.Options{
-		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}},
+		Launcher: launcher, Tier: tier(life),
 		RunDir:   runDir,
 		Builtins: map[string][]string{"talker": {"/proc/self/exe", "__plugin", "shared", "own"}},
 		Log:      slog.New(slog.DiscardHandler),
@@ -84,6 +85,15 @@ func open(t *testing.T, plugins ...config.Plugin) *location.Location {
 		}
 	})
 	return l
+}
+
+// launcher is the test binary in its role.
+var launcher = sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}
+
+// tier finds out how strongly this machine confines, as a host does.
+func tier(life *scope.Scope) func(context.Context) sandbox.Finding {
+	found := sync.OnceValue(func() sandbox.Finding { return sandbox.Probe(life.Context(), life, launcher) })
+	return func(context.Context) sandbox.Finding { return found() }
 }
 
 func outside(t *testing.T, name string, tools ...string) config.Plugin {
