@@ -182,3 +182,33 @@ func TestUnknownBuiltin(t *testing.T) {
 		t.Errorf("got %+v, want it to serve", s)
 	}
 }
+
+// The status of a plugin says how it is confined, and one whose sandbox cannot be had says
+// why and takes nothing else along (law 46). Seen to fail with a status that takes no note.
+func TestLaw46StatusOfConfinement(t *testing.T) {
+	a, off, wrong := outside(t, "a", "one"), outside(t, "off", "two"), outside(t, "wrong", "three")
+	off.Sandbox.Mode = config.Off
+	wrong.Sandbox.Read = []string{"/proc"}
+	l := open(t, config.Plugin{Name: "builtin", Builtin: "talker"}, a, off, wrong)
+	for name, want := range map[string]struct {
+		state          client.State
+		tier           sandbox.Tier
+		reason, method string
+	}{
+		"builtin": {client.Ready, sandbox.Strict, "", string(sandbox.MethodNamespace)},
+		"a":       {client.Ready, sandbox.Strict, "", string(sandbox.MethodNamespace)},
+		"off":     {client.Ready, sandbox.Off, "the configuration says so", string(sandbox.MethodReaper)},
+		"wrong":   {client.Failed, "", "", ""},
+	} {
+		s := status(t, l, name)
+		if s.State != want.state || s.Confinement.Tier != want.tier || s.Confinement.Reason != want.reason || s.TreeKill != want.method {
+			t.Errorf("%s: got %+v, want %+v", name, s, want)
+		}
+	}
+	if s := status(t, l, "wrong"); !strings.Contains(s.Reason, `path "/proc": it is in "/proc"`) {
+		t.Errorf("got the reason %q", s.Reason)
+	}
+	if s := status(t, l, "off"); len(s.Confinement.Lacks) > 0 {
+		t.Errorf("what is not confined lacks %q", s.Confinement.Lacks)
+	}
+}

@@ -175,6 +175,32 @@ func TestLaw46ConfinedPin(t *testing.T) {
 	}
 }
 
+// What is pinned and may run programs is run from a copy that was verified as well, which
+// it cannot change.
+func TestLaw46ConfinedPinWithPrograms(t *testing.T) {
+	t.Parallel()
+	b := newJail(t, sandbox.Policy{Exec: true})
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plugin")
+	copyFile(t, exe, path)
+	spec := b.spec("many")
+	spec.Command[0], spec.SHA256 = path, digestOf(t, path)
+	i := b.startSpec(spec)
+	write(t, path, "an upgrade on disk", 0o700)
+	got := strings.Fields(value[shellOut](b, "shell", input("readlink /proc/$PPID/exe; exe=$(readlink /proc/$PPID/exe); rm $exe 2>&1 | grep -o Read-only; test -e "+path+" || echo gone")).Out)
+	if len(got) != 3 || !strings.HasPrefix(got[0], b.host.RunDir+"/p") || got[1] != "Read-only" || got[2] != "gone" {
+		t.Errorf("got %q", got)
+	}
+	b.close(i)
+	spec.SHA256 = strings.Repeat("0", 64)
+	if err := b.startFails(spec); !errors.Is(err, client.ErrDigest) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A script runs in its interpreter, which is run as the script spells it; the plugin sees
 // the script and the machine's programs, and runs none.
 func TestConfinedScript(t *testing.T) {
