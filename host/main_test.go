@@ -34,7 +34,6 @@ func TestMain(m *testing.M) {
 }
 
 type where struct {
-	Pid      int    `json:"pid"`
 	Root     string `json:"root"`
 	Location string `json:"location"`
 }
@@ -55,7 +54,7 @@ func probe(kind string) sdk.Plugin {
 		}
 		_, err := loc.Tools.Register(ctx, sdk.Tools{
 			"where": sdk.New("Where am I", func(context.Context, sdk.Call, struct{}) (where, error) {
-				return where{os.Getpid(), loc.Root, loc.Name}, nil
+				return where{loc.Root, loc.Name}, nil
 			}, sdk.NoEffect),
 			"err": sdk.New("Break", func(context.Context, sdk.Call, struct{}) (bool, error) {
 				return false, errors.New("the database is down")

@@ -16,7 +16,6 @@ import (
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/sdk"
-	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
@@ -102,7 +101,7 @@ func changing(t *testing.T, p *person) (call func(name, input string) tool.Settl
 		Name: "here", Root: root, Plugins: []config.Plugin{{Name: "filesystem", Builtin: "filesystem"}, plugin},
 		Policy: &permission.Policy{Root: root, Defaults: permission.Defaults()},
 	}, location.Options{
-		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}, RunDir: runDir,
+		Launcher: launcher, Tier: tier(life), RunDir: runDir,
 		Builtins: map[string][]string{"filesystem": {"/proc/self/exe", "__filesystem"}}, Approver: p, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/sdk"
-	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
@@ -78,7 +77,7 @@ func reader(t *testing.T, root string, store *state.Store, log *slog.Logger) *lo
 			{Name: "filesystem", Builtin: "filesystem", Grants: service.Grants()}, {Name: "hasher", Builtin: "hasher", Grants: service.Grants()},
 		},
 	}, location.Options{
-		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}, RunDir: runDir, State: store, Log: log,
+		Launcher: launcher, Tier: tier(life), RunDir: runDir, State: store, Log: log,
 		Builtins: map[string][]string{"filesystem": {"/proc/self/exe", "__filesystem"}, "hasher": {"/proc/self/exe", "__hasher"}},
 	})
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/sdk"
-	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
@@ -93,7 +92,7 @@ func explainer(t *testing.T, approvals *nobody, store *state.Store, lists ...per
 		Name: "here", Root: root, Plugins: []config.Plugin{{Name: "filesystem", Builtin: "filesystem"}, plugin},
 		Policy: &permission.Policy{Root: root, Lists: lists, Defaults: permission.Defaults()},
 	}, location.Options{
-		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}},
+		Launcher: launcher, Tier: tier(life),
 		RunDir:   runDir,
 		Builtins: map[string][]string{"filesystem": {"/proc/self/exe", "__filesystem"}},
 		Approver: approvals, Approvals: approvals, Calls: calls,

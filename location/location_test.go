@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -70,7 +71,7 @@ func open(t *testing.T, plugins ...config.Plugin) *location.Location {
 	l, err := location.Open(context.Background(), life, config.Location{
 		Name: "here", Root: t.TempDir(), Plugins: plugins, Policy: &permission.Policy{},
 	}, location.Options{
-		Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}},
+		Launcher: launcher, Tier: tier(life),
 		RunDir:   runDir,
 		Builtins: map[string][]string{"talker": {"/proc/self/exe", "__plugin", "shared", "own"}},
 		Log:      slog.New(slog.DiscardHandler),
@@ -84,6 +85,15 @@ func open(t *testing.T, plugins ...config.Plugin) *location.Location {
 		}
 	})
 	return l
+}
+
+// launcher is the test binary in its role.
+var launcher = sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}
+
+// tier finds out how strongly this machine confines, as a host does.
+func tier(life *scope.Scope) func(context.Context) sandbox.Finding {
+	found := sync.OnceValue(func() sandbox.Finding { return sandbox.Probe(life.Context(), life, launcher) })
+	return func(context.Context) sandbox.Finding { return found() }
 }
 
 func outside(t *testing.T, name string, tools ...string) config.Plugin {
@@ -170,5 +180,35 @@ func TestUnknownBuiltin(t *testing.T) {
 	}
 	if s := status(t, l, "y"); s.State != client.Ready {
 		t.Errorf("got %+v, want it to serve", s)
+	}
+}
+
+// The status of a plugin says how it is confined, and one whose sandbox cannot be had says
+// why and takes nothing else along (law 46). Seen to fail with a status that takes no note.
+func TestLaw46StatusOfConfinement(t *testing.T) {
+	a, off, wrong := outside(t, "a", "one"), outside(t, "off", "two"), outside(t, "wrong", "three")
+	off.Sandbox.Mode = config.Off
+	wrong.Sandbox.Read = []string{"/proc"}
+	l := open(t, config.Plugin{Name: "builtin", Builtin: "talker"}, a, off, wrong)
+	for name, want := range map[string]struct {
+		state          client.State
+		tier           sandbox.Tier
+		reason, method string
+	}{
+		"builtin": {client.Ready, sandbox.Strict, "", string(sandbox.MethodNamespace)},
+		"a":       {client.Ready, sandbox.Strict, "", string(sandbox.MethodNamespace)},
+		"off":     {client.Ready, sandbox.Off, "the configuration says so", string(sandbox.MethodReaper)},
+		"wrong":   {client.Failed, "", "", ""},
+	} {
+		s := status(t, l, name)
+		if s.State != want.state || s.Confinement.Tier != want.tier || s.Confinement.Reason != want.reason || s.TreeKill != want.method {
+			t.Errorf("%s: got %+v, want %+v", name, s, want)
+		}
+	}
+	if s := status(t, l, "wrong"); !strings.Contains(s.Reason, `path "/proc": it is in "/proc"`) {
+		t.Errorf("got the reason %q", s.Reason)
+	}
+	if s := status(t, l, "off"); len(s.Confinement.Lacks) > 0 {
+		t.Errorf("what is not confined lacks %q", s.Confinement.Lacks)
 	}
 }

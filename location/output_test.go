@@ -13,7 +13,6 @@ import (
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/client"
-	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
@@ -43,7 +42,7 @@ func TestOutputOfItsOwnLocationOnly(t *testing.T) {
 		l, err := location.Open(t.Context(), life, config.Location{
 			Name: name, Root: t.TempDir(), Policy: &permission.Policy{Lists: []permission.List{everything}},
 		}, location.Options{
-			Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}}, RunDir: runDir, Outputs: outputs, Log: slog.New(slog.DiscardHandler),
+			Launcher: launcher, Tier: tier(life), RunDir: runDir, Outputs: outputs, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)

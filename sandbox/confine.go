@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -100,7 +101,7 @@ func planOf(spec Spec) jail.Plan {
 	plan := jail.Plan{
 		Probe: spec.probe,
 		Init:  policy.Exec || policy.Profile == Command || spec.Program == nil && !spec.probe,
-		Args:  append([]string{spec.Path}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
+		Path:  spec.Path, Args: append([]string{cmp.Or(spec.Name, spec.Path)}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
 		Read: policy.Read, Write: policy.Write, Protect: policy.Protect,
 		Private: append([]string{"/tmp"}, policy.Private...), PrivateBytes: privateBytes,
 		System: policy.System || policy.Exec || policy.Profile == Command, Network: policy.Network,

@@ -100,7 +100,7 @@ func (l *launcherProcess) become() error {
 		return err
 	}
 	_, _, errno := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(program), pointer(name), pointer(&args[0]), pointer(&env[0]), unix.AT_EMPTY_PATH, 0)
-	return fmt.Errorf("run %s: %w", l.plan.Args[0], errno)
+	return fmt.Errorf("run %s: %w", l.plan.Path, errno)
 }
 
 // putAside gives the program a descriptor that is beyond any that it can open itself.
@@ -212,13 +212,13 @@ func reapUntil(program int) (status syscall.WaitStatus, over bool) {
 
 // forkExec runs the program by its path, which the jail has.
 func (l *launcherProcess) forkExec() (int, error) {
-	pid, err := syscall.ForkExec(l.plan.Args[0], l.plan.Args, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(l.plan.Path, l.plan.Args, &syscall.ProcAttr{
 		Env:   l.plan.Env,
 		Files: []uintptr{programStdinFile, stdoutFile, stderrFile},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("run %s: %w", l.plan.Args[0], explain(l.plan.Args[0], err))
+		return 0, fmt.Errorf("run %s: %w", l.plan.Path, explain(l.plan.Path, err))
 	}
 	return pid, nil
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/toolhost/toolhost/scope"
 )
 
-// The test binary is also the reaper, bad reapers, a host that gets killed, and what a shell lacks for a bad program.
+// The test binary is also the reaper, bad reapers, hosts that get killed, a program that looks around in a jail, and what a
+// shell lacks for a bad program.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {
 		goleak.VerifyTestMain(m)
@@ -41,6 +42,12 @@ func TestMain(m *testing.M) {
 		exit(session(args))
 	case "__comet":
 		exit(comet())
+	case "__inside":
+		exit(lookAround(args))
+	case "__jailhost":
+		exit(jailHost(args))
+	case "__nospaces":
+		exit(noSpaces())
 	default:
 		goleak.VerifyTestMain(m)
 	}
@@ -165,6 +172,9 @@ func start(t testing.TB, role string, spec Spec) *Process {
 	t.Cleanup(func() { _ = p.Kill(context.Background()) })
 	return p
 }
+
+// newScope is for a role that is not a test.
+func newScope() *scope.Scope { return scope.New(context.Background(), "role") }
 
 func newOwner(t testing.TB) *scope.Scope {
 	owner := scope.New(context.Background(), "test")

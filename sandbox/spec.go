@@ -48,6 +48,9 @@ const (
 type Spec struct {
 	// Path is the absolute path of the executable.
 	Path string
+	// Name is what a confined program is told that it is called, by which some programs find
+	// what belongs to them, or are one of several; empty is Path.
+	Name string
 	// Args are its arguments, without the name of the program. Every user of the machine can read them.
 	Args []string
 	// Env is its whole environment, as KEY=value. Nothing is added, dropped or reordered.

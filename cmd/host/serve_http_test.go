@@ -88,11 +88,15 @@ func TestLaw37ApprovalAndProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := write(t, filepath.Join(dir, "toolhost.yaml"), fmt.Sprintf("plugins: {writer: {command: [%q, %s]}}\n", exe, writerCommand))
+	deeds := filepath.Join(dir, "deeds")
+	if err := os.Mkdir(deeds, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := write(t, filepath.Join(dir, "toolhost.yaml"), fmt.Sprintf("plugins: {writer: {command: [%q, %s], sandbox: {fs: {write: [%q]}}}}\n", exe, writerCommand, deeds))
 	a, process, notices := servingHTTP(t, dir, config)
 	b, _, _ := servingHTTP(t, dir, config)
 
-	file := filepath.Join(dir, "written")
+	file := filepath.Join(deeds, "written")
 	exists := func() bool {
 		_, err := os.Stat(file)
 		return err == nil
@@ -154,8 +158,8 @@ func said(result *mcp.CallToolResult) string {
 // killPlugin kills the plugin of a host that was started with the argument.
 func killPlugin(t *testing.T, host int, argument string) {
 	t.Helper()
-	for _, reaper := range children(t, host) {
-		for _, pid := range children(t, reaper) {
+	for _, child := range children(t, host) { // a confined plugin, or the reaper of another one
+		for _, pid := range append(children(t, child), child) {
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if err != nil || !strings.Contains(string(line), argument) {
 				continue

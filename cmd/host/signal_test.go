@@ -2,26 +2,35 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// A plugin that never becomes ready, with a child in a session of its own, which
-// says where both are.
+// A plugin that never becomes ready, with a child in a session of its own. Both have a
+// mark in their environment, as confined processes do not know their numbers.
 const stuck = `
 plugins:
-  stuck: {command: [/bin/sh, -c, "setsid sleep 300 & echo $! > grandchild; echo $$ > child; exec sleep 300"]}
+  stuck: {command: [/bin/sh, -c, "setsid sleep 300 & exec sleep 300"], env: [STUCK_MARK], sandbox: {%s}}
 `
 
+// bothTiers runs a test on a plugin that is confined, and on one that is not.
+func bothTiers(t *testing.T, test func(t *testing.T, sandbox string)) {
+	t.Helper()
+	for _, sandbox := range []string{"exec: true", "mode: off"} {
+		t.Run(sandbox, func(t *testing.T) { test(t, sandbox) })
+	}
+}
+
 // startStuck runs the command on it and waits until the processes are there.
-func startStuck(t *testing.T) (command *exec.Cmd, stderr *bytes.Buffer, pids []int) {
+func startStuck(t *testing.T, sandbox string) (command *exec.Cmd, stderr *bytes.Buffer, pids []int) {
 	t.Helper()
 	isolate(t)
 	// A host that is killed leaves its run directory, which must be short.
@@ -33,7 +42,9 @@ func startStuck(t *testing.T) (command *exec.Cmd, stderr *bytes.Buffer, pids []i
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", tmp)
 	dir := t.TempDir()
-	file := write(t, filepath.Join(dir, "toolhost.yaml"), stuck)
+	file := write(t, filepath.Join(dir, "toolhost.yaml"), fmt.Sprintf(stuck, sandbox))
+	mark := rand.Text()
+	t.Setenv("STUCK_MARK", mark)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -49,24 +60,39 @@ func startStuck(t *testing.T) (command *exec.Cmd, stderr *bytes.Buffer, pids []i
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	for _, name := range []string{"grandchild", "child"} {
-		eventually(t, name+" to start", func() bool {
-			text, err := os.ReadFile(filepath.Join(dir, name))
-			pid, parse := strconv.Atoi(strings.TrimSpace(string(text)))
-			if err != nil || parse != nil {
-				return false
-			}
-			pids = append(pids, pid)
-			return true
-		})
-	}
+	eventually(t, "both processes to sleep", func() bool {
+		pids = sleepers(t, mark)
+		return len(pids) == 2
+	})
 	return command, stderr, pids
+}
+
+// sleepers are the processes with a mark in their environment that run sleep.
+func sleepers(t *testing.T, mark string) (pids []int) {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		environ, err := os.ReadFile(filepath.Join(dir, "environ")) // empty for one that has ended
+		name, gone := os.ReadFile(filepath.Join(dir, "comm"))
+		pid, parse := strconv.Atoi(filepath.Base(dir))
+		if errors.Join(err, gone, parse) == nil && string(name) == "sleep\n" && bytes.Contains(environ, []byte(mark)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // After SIGKILL of the host no process is left within two seconds, not even one
 // in a session of its own (law 41, case F05).
 func TestLaw41NothingSurvivesAKilledHost(t *testing.T) {
-	command, _, pids := startStuck(t)
+	bothTiers(t, survivesNothing)
+}
+
+func survivesNothing(t *testing.T, sandbox string) {
+	command, _, pids := startStuck(t, sandbox)
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +106,10 @@ func TestLaw41NothingSurvivesAKilledHost(t *testing.T) {
 }
 
 // An interrupt ends the command with its status and leaves nothing (law 42).
-func TestInterrupt(t *testing.T) {
-	command, stderr, pids := startStuck(t)
+func TestInterrupt(t *testing.T) { bothTiers(t, interrupted) }
+
+func interrupted(t *testing.T, sandbox string) {
+	command, stderr, pids := startStuck(t, sandbox)
 	begin := time.Now()
 	if err := command.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

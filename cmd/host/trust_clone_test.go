@@ -23,7 +23,7 @@ func TestLaw40CloneIsAsIfItHadNoFile(t *testing.T) {
 		denies []string // what is denied, as action and resource
 	}{
 		"a command":                    {text: "plugins: {evil: {command: [./evil], env: [TOKEN], override: [read]}}"},
-		"a command in a shell":         {text: `plugins: {evil: {command: [/bin/sh, -c, "touch started"]}}`},
+		"a command in a shell":         {text: `plugins: {evil: {command: [/bin/sh, -c, "touch started"], sandbox: {mode: off}}}`},
 		"pinned files":                 {text: "plugins: {evil: {command: [./evil], files: {./a: '" + strings.Repeat("0", 64) + "'}}}"},
 		"the name of a built-in":       {text: "plugins: {filesystem: {command: [./evil]}}"},
 		"a built-in by another name":   {text: "plugins: {other: {builtin: filesystem, override: [read]}}"},

@@ -210,7 +210,7 @@ func TestCaseC21MalformedDeny(t *testing.T) {
 	if err := os.Mkdir(deeds, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	good := fmt.Sprintf("plugins: {process: {settings: {dir: %q}}}\npermissions:\n- {action: shell, resource: \"*\", effect: allow}\n", deeds)
+	good := fmt.Sprintf("plugins: {process: {settings: {dir: %q}, sandbox: {fs: {write: [%q]}}}}\npermissions:\n- {action: shell, resource: \"*\", effect: allow}\n", deeds, deeds)
 	load := func(text string) (*config.Config, error) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(good+text), 0o600); err != nil {

@@ -227,6 +227,9 @@ func TestClosingInParallel(t *testing.T) {
 func runHost() int {
 	b := openBench(&hostTB{})
 	b.mark = os.Args[2]
+	if os.Args[3] == "confined" {
+		b.policy = &sandbox.Policy{Exec: true}
+	}
 	b.start("many")
 	value[int](b, "leave", `{"session":true}`)
 	value[int](b, "leave", `{"session":false}`)
@@ -253,9 +256,9 @@ func (h *hostTB) Fatalf(format string, args ...any) { h.Fatal(fmt.Sprintf(format
 // that hold the pipes, nor a reaper.
 func TestLaw41HostKilled(t *testing.T) {
 	t.Parallel()
-	for n := range 2 {
+	for n, how := range []string{"unconfined", "confined", "unconfined", "confined"} {
 		mark := "BENCH=" + rand.Text()
-		host := exec.Command("/proc/self/exe", "__host", mark)
+		host := exec.Command("/proc/self/exe", "__host", mark, how)
 		host.Env = append(os.Environ(), "HOST"+mark) // so that it and its reapers are found
 		host.Stderr = os.Stderr
 		out, err := host.StdoutPipe()

@@ -19,7 +19,8 @@ const jailSockets = "/run/toolhost"
 
 // A jailed plugin is what is run, and how it is confined.
 type jailed struct {
-	command []string
+	path    string   // what is run, without links
+	command []string // its name first, as the user or a script spells it
 	policy  sandbox.Policy
 	program *sandbox.Program // nil if it is run by its path
 	release func()           // lets go of the program; may be called again
@@ -75,16 +76,16 @@ func (s Spec) runsCopy() bool {
 // jail then.
 func (j *jailed) open(programs *sandbox.Programs, pin string) (err error) {
 	if pin == "" {
-		j.policy.Read = append(j.policy.Read, j.command[0])
-		j.program, j.release, err = sandbox.Open(j.command[0])
+		j.policy.Read = append(j.policy.Read, j.path)
+		j.program, j.release, err = sandbox.Open(j.path)
 		return err
 	}
-	if j.program, j.release, err = programs.Copy(j.command[0]); err != nil {
+	if j.program, j.release, err = programs.Copy(j.path); err != nil {
 		return err
 	}
 	if !strings.EqualFold(j.program.SHA256, pin) {
 		j.release()
-		return wrongDigest(j.command[0], j.program.SHA256, pin)
+		return wrongDigest(j.path, j.program.SHA256, pin)
 	}
 	return nil
 }
@@ -116,16 +117,20 @@ func (j *jailed) interpret() error {
 		if err != nil {
 			return err
 		}
-		j.command[0] = real
+		j.path = real
 		interpreter, argument, err := shebang(real)
 		if err != nil || interpreter == "" {
 			return err
+		}
+		if err := runnable(interpreter); err != nil {
+			return fmt.Errorf("%s: its interpreter: %w", real, err)
 		}
 		before := []string{interpreter}
 		if argument != "" {
 			before = append(before, argument)
 		}
 		j.policy.Read = append(j.policy.Read, real)
+		j.command[0] = real // by which it can be read in the jail
 		j.command = append(before, j.command...)
 		j.policy.System = true
 		if err := j.environs(); err != nil {
@@ -145,7 +150,7 @@ func (j *jailed) environs() error {
 	if len(words) > 0 && words[0] == "-S" {
 		words = words[1:]
 	}
-	if len(words) == 0 || strings.ContainsAny(words[0], "=-") {
+	if len(words) == 0 || strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=") {
 		return fmt.Errorf("%s: its first line has options of env that are not known here: name the interpreter itself", j.command[2])
 	}
 	for _, dir := range filepath.SplitList(searchPath) {

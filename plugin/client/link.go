@@ -141,7 +141,7 @@ func (i *Incarnation) runConfined(ctx context.Context, dir string, command, prot
 	defer j.release()
 	protocol = append(protocol, "PLUGIN_UNIX_SOCKET_DIR="+jailSockets)
 	return sandbox.Start(ctx, i.life, i.host.Launcher, sandbox.Spec{
-		Path: j.command[0], Args: j.command[1:], Env: environment("/tmp", i.spec.Env, protocol), Dir: i.spec.Root,
+		Path: j.path, Name: j.command[0], Args: j.command[1:], Env: environment("/tmp", i.spec.Env, protocol), Dir: i.spec.Root,
 		Policy: &j.policy, Program: j.program,
 	})
 }

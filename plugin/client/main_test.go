@@ -56,6 +56,8 @@ type bench struct {
 	scope *scope.Scope
 	host  client.Host
 	mark  string // stands in the environment of every process of the bench
+	// policy confines the plugins; nil does not.
+	policy *sandbox.Policy
 
 	mu    sync.Mutex
 	tools map[string]tool.Tool
@@ -188,7 +190,7 @@ func (b *bench) spec(kind string, args ...string) client.Spec {
 	}
 	return client.Spec{
 		Name: kind, Command: append([]string{exe, "__plugin", kind}, args...), Env: []string{b.mark},
-		Location: "here", Root: b.t.TempDir(),
+		Location: "here", Root: b.t.TempDir(), Policy: b.policy,
 	}
 }
 

@@ -45,6 +45,7 @@ func settings(args []string) any {
 // sdkPlugins are made with the SDK, by kind.
 var sdkPlugins = map[string]func(context.Context, sdk.Location) error{
 	"many":             many,
+	"looks":            looks,
 	"needs-permission": many,
 	"files":            files,
 	"prepares":         prepares,
@@ -129,6 +130,31 @@ func many(ctx context.Context, loc sdk.Location) error {
 				return "", err
 			}
 			return fmt.Sprint(r.Refused()), nil
+		}),
+	})
+	return err
+}
+
+// looks is a plugin that looks around.
+func looks(ctx context.Context, loc sdk.Location) error {
+	words := func(err error) string {
+		if err == nil {
+			return "done"
+		}
+		return errors.Unwrap(err).Error()
+	}
+	_, err := loc.Tools.Register(ctx, sdk.Tools{
+		"environ": sdk.New("Environ", func(context.Context, sdk.Call, struct{}) ([]string, error) { return os.Environ(), nil }),
+		"cwd":     sdk.New("Cwd", func(context.Context, sdk.Call, struct{}) (string, error) { return os.Getwd() }),
+		"see": sdk.New("See", func(_ context.Context, _ sdk.Call, in echoIn) (string, error) {
+			content, err := os.ReadFile(in.Text)
+			if err != nil {
+				return words(err), nil
+			}
+			return string(content), nil
+		}),
+		"put": sdk.New("Put", func(_ context.Context, _ sdk.Call, in echoIn) (string, error) {
+			return words(os.WriteFile(in.Text, []byte("put"), 0o600)), nil
 		}),
 	})
 	return err

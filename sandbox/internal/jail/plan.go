@@ -8,7 +8,9 @@ type Plan struct {
 	Init bool
 	// Probe has the launcher try what a program must not be able to do, and run none.
 	Probe bool
-	// Args are the program's arguments, its name first; Env is its whole environment.
+	// Path is the program, where it is run by its path. Args are its arguments, its name
+	// first; Env is its whole environment.
+	Path      string
 	Args, Env []string
 	// Dir is where it begins, or the root if that is not there.
 	Dir string

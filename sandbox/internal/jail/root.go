@@ -213,19 +213,28 @@ func (b *builder) collectProc() error {
 // boundProcesses sets how large the number of a process may be in this namespace, which
 // bounds how many there are, threads included, also for root (since Linux 6.14).
 func (b *builder) boundProcesses(proc int) error {
-	fd, err := unix.Openat(proc, "sys/kernel/pid_max", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	most := max(b.plan.Processes, 1) + reservedPids
+	if err := setNumber(proc, "sys/kernel/pid_max", most); err != nil {
+		return err
+	}
+	// The kernel uses those once, and when the numbers begin anew no more. A kernel that
+	// cannot be told to begin there lets that many more processes be.
+	_ = setNumber(proc, "sys/kernel/ns_last_pid", reservedPids)
+	return nil
+}
+
+func setNumber(proc int, name string, number int) error {
+	fd, err := unix.Openat(proc, name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // a write to it is seen at once
-	// The first 300 are used once only, when the numbers begin anew.
-	most := max(b.plan.Processes, 1) + reservedPids
-	_, err = unix.Write(fd, []byte(strconv.Itoa(most)))
+	_, err = unix.Write(fd, []byte(strconv.Itoa(number)))
 	return err
 }
 
 // reservedPids is how many numbers the kernel keeps for its own at least.
-const reservedPids = 301
+const reservedPids = 300
 
 // open makes the new root, and puts it where it can be built on: over a directory of the
 // old one, which is seen by nobody else.
