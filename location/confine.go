@@ -75,9 +75,13 @@ func (l *Location) policy(s config.Sandbox) (*sandbox.Policy, error) {
 	return &policy, nil
 }
 
-// forbidden are the directories that no sandbox is given: what the host relies on.
+// forbidden are the directories that no sandbox is given: what the host relies on, and
+// where the user says what it does.
 func (l *Location) forbidden() []string {
 	all := []string{l.options.RunDir}
+	if dir, err := os.UserConfigDir(); err == nil {
+		all = append(all, filepath.Join(dir, "toolhost"))
+	}
 	if l.options.Outputs != "" {
 		all = append(all, l.options.Outputs)
 	}
