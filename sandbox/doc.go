@@ -20,6 +20,26 @@
 // Nothing of the host reaches the program but what [Spec] says: the environment travels down the lifeline, so that it
 // is exactly the one given and does not steer the reaper, and of the descriptors only 0, 1 and 2 are passed on.
 //
-// Confinement by namespaces and system call filters belongs here too; the reaper is where it will be applied. Today a
-// process runs with the rights of its user.
+// # Confinement
+//
+// With a [Policy] a process gets nothing but what that says (law 46), by several layers, of which none is enough alone:
+// namespaces of its own (user, pid, mount, ipc, uts, cgroup, and net where the network is not granted), a read-only root of
+// what was granted, limits, no capability and no way to one, Landlock, and a filter of system calls. [Probe] finds out
+// whether a machine lets this user have all of them ([Strict]) by trying what must be refused; there is nothing between that and
+// [Off], and nobody is moved from one to the other without being told.
+//
+//	host ── launcher, which becomes the program ([Plugin])
+//	host ── launcher, as the first process ── program ── descendants ([Command], or with Exec)
+//
+// The launcher is [Main] again, with a word of its own: started by the host in new namespaces, with a plan in memory. On one
+// locked thread it builds the root, moves there, gives up every right, has Landlock and the filter enforced, and runs the
+// program. Any failure ends it with a reason, which is a [JailError]. A program that may run no others is opened by the host, or is a
+// copy of it that was verified and sealed in memory ([Programs]), and is run from there; the descriptor is beyond any that
+// it could make itself. Otherwise it is run by its path, below the launcher, which stays as the first process.
+//
+// The tree ends with its first process, which is the kernel's doing ([MethodNamespace]); a control group ends it at one
+// stroke where there is one. What of its bounds a machine cannot set is in [Process.Lacks].
+//
+// It is no defence against mistakes in the kernel, and a path that was granted is granted with all that is below it, sockets
+// included.
 package sandbox
