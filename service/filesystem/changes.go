@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -42,10 +43,20 @@ func (d *draft) write(ctx context.Context, c service.WriteFile) error {
 			return nil // nothing is to be done
 		}
 		if err := d.known(ctx, t, digest, true); err != nil || same {
-			return err
+			return d.unreadable(err, old)
 		}
 		return d.put(ctx, t, old, content, digest)
 	}})
+}
+
+// unreadable says of a file that must be read first, and cannot be, what to do in place
+// of that.
+func (d *draft) unreadable(err error, old []byte) error {
+	known, ok := errors.AsType[*service.FileError](err)
+	if !ok || known.Kind != service.FileUnread || !text.Probe(old[:min(len(old), text.ProbeBytes)]).Binary && text.MediaType(old) == "" {
+		return err
+	}
+	return &service.FileError{Kind: service.FileUnread, Detail: "is there, and is no text that could be read first; remove it, then write it"}
 }
 
 func (d *draft) edit(ctx context.Context, c service.EditFile) error {
@@ -72,7 +83,7 @@ func (d *draft) edit(ctx context.Context, c service.EditFile) error {
 // rework gives a file that is there the content that follows from what it has.
 func (d *draft) rework(ctx context.Context, t target, follow func(old []byte) ([]byte, error)) error {
 	if !t.there {
-		return &service.FileError{Kind: service.FileNotFound, Detail: "does not exist; write makes new files"}
+		return d.absent(ctx, t)
 	}
 	if err := d.compared(ctx, t); err != nil {
 		return err
@@ -89,6 +100,19 @@ func (d *draft) rework(ctx context.Context, t target, follow func(old []byte) ([
 		return nil
 	}
 	return d.put(ctx, t, old, content, digest)
+}
+
+// absent says that a file is not there, and what is near (case A07).
+func (d *draft) absent(ctx context.Context, t target) error {
+	parts := []string{t.resolved}
+	if len(t.missing) > 0 {
+		parts = []string{t.missing[0], strings.TrimPrefix(t.resolved, t.missing[0]+"/")}
+	}
+	m := &missing{parent: path.Dir(parts[0]), name: path.Base(parts[0]), rest: path.Join(parts[1:]...), err: unix.ENOENT}
+	if err := d.system.suggest(ctx, d.caller.Gate, t.spelled, m); err != error(m) {
+		return err
+	}
+	return &service.FileError{Kind: service.FileNotFound, Detail: "does not exist; write makes new files"}
 }
 
 func (d *draft) patch(ctx context.Context, c service.ApplyPatch) error {
@@ -185,10 +209,10 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 	if err := d.hold(int64(len(content))); err != nil {
 		return err
 	}
-	if err := d.beginIn(t); err != nil {
+	if err := d.beginIn(ctx, t); err != nil {
 		return err
 	}
-	if err := d.beginIn(to); err != nil {
+	if err := d.beginIn(ctx, to); err != nil {
 		return err
 	}
 	d.judge(t)
@@ -239,10 +263,10 @@ func (d *draft) rename(ctx context.Context, t, to target) error {
 	if strings.HasPrefix(to.resolved, t.resolved+"/") {
 		return badPath(to.spelled, "lies within what is moved")
 	}
-	if err := d.beginIn(t); err != nil {
+	if err := d.beginIn(ctx, t); err != nil {
 		return err
 	}
-	if err := d.beginIn(to); err != nil {
+	if err := d.beginIn(ctx, to); err != nil {
 		return err
 	}
 	d.judge(t)
@@ -321,7 +345,7 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 	if t.slash && t.info.Kind != service.Directory {
 		return &service.FileError{Kind: service.FileNotDirectory, Detail: "ends in a slash, and is no directory"}
 	}
-	if err := d.beginIn(t); err != nil {
+	if err := d.beginIn(ctx, t); err != nil {
 		return err
 	}
 	d.judge(t)
@@ -379,7 +403,7 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 }
 
 func (d *draft) makeDirectory(ctx context.Context, spelled string) error {
-	return d.add(ctx, item{spelled: spelled, work: func(_ context.Context, t target) error {
+	return d.add(ctx, item{spelled: spelled, work: func(ctx context.Context, t target) error {
 		if t.there && t.info.Kind == service.Directory {
 			return nil
 		}
@@ -387,11 +411,10 @@ func (d *draft) makeDirectory(ctx context.Context, spelled string) error {
 			return &service.FileError{Kind: service.FileExists, Detail: "is a file that is there already"}
 		}
 		t.missing = append(t.missing, t.resolved)
-		if err := d.beginIn(t); err != nil {
+		if err := d.beginIn(ctx, t); err != nil {
 			return err
 		}
 		d.judge(t)
-		d.note("directory made: %s", plain(t.resolved))
 		d.staged.Files = append(d.staged.Files, service.FileChange{Kind: service.DirectoryMade, Path: t.spelled, Resolved: t.resolved})
 		return nil
 	}})

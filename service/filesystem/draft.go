@@ -189,8 +189,9 @@ func (d *draft) judge(t target) {
 }
 
 // beginIn remembers the directory that a target is in, and makes those that are
-// missing.
-func (d *draft) beginIn(t target) error {
+// missing. A rule that denies one of these holds: nobody asks for them by themselves, and
+// whoever is asked sees them.
+func (d *draft) beginIn(ctx context.Context, t target) error {
 	there := path.Dir(t.resolved)
 	if len(t.missing) > 0 {
 		there = path.Dir(t.missing[0])
@@ -200,6 +201,12 @@ func (d *draft) beginIn(t target) error {
 			continue
 		}
 		d.made[dir] = true
+		way := t.above(dir)
+		if err := d.permit(ctx, service.ActionEdit, way); err != nil {
+			return err
+		}
+		d.judged = append(d.judged, way.resources()...)
+		d.note("directory made: %s", plain(dir))
 		d.steps = append(d.steps, commit.Step{Kind: commit.MakeDirectory, Path: dir})
 	}
 	info, err := beneath.Lstat(int(d.system.dir.Fd()), there)
@@ -276,7 +283,7 @@ func (d *draft) put(ctx context.Context, t target, old, content []byte, digest [
 	if err := d.hold(int64(len(content))); err != nil {
 		return err
 	}
-	if err := d.beginIn(t); err != nil {
+	if err := d.beginIn(ctx, t); err != nil {
 		return err
 	}
 	if content == nil {
@@ -301,6 +308,9 @@ func (d *draft) put(ctx context.Context, t target, old, content []byte, digest [
 // show adds the diff of a file; a nil side is that there is none.
 func (d *draft) show(ctx context.Context, t target, change *service.FileChange, old, content []byte) error {
 	d.revealed = d.revealed && (old == nil || d.readable(t))
+	if old != nil && content != nil && t.info.RunsAs {
+		d.note("runs as another user or group no more: %s, as after any write", plain(t.resolved))
+	}
 	if old != nil && t.info.ReadOnly {
 		d.note("read-only file: %s, which does not keep it from being changed", plain(t.resolved))
 	}

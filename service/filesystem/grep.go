@@ -193,7 +193,17 @@ func (g *grep) search(ctx context.Context, fd int) finding {
 	if err != nil {
 		return finding{outcome: unreadable}
 	}
-	content, o := plainText((*buffer)[:n])
+	raw := (*buffer)[:n]
+	if info.Size == 0 { // or its content is made up while it is read
+		var ended bool
+		if raw, ended, err = readUnsized(ctx, fd); err != nil {
+			return finding{outcome: unreadable}
+		}
+		if !ended {
+			return finding{outcome: tooLarge}
+		}
+	}
+	content, o := plainText(raw)
 	if o == binary {
 		return finding{outcome: binary}
 	}

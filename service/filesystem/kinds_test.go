@@ -105,8 +105,9 @@ func TestPagesOfUnsized(t *testing.T) {
 	}
 }
 
-// An image is what its bytes say, whatever its name says, and is evidence as a text is.
-// Seen to fail: with the name asked.
+// An image is what its bytes say, whatever its name says. It is no evidence: whether it
+// could be shown is not known here, and nobody replaces an image by a text that follows
+// from it (law 28). Seen to fail: with the name asked; with the evidence of a text.
 func TestReadImages(t *testing.T) {
 	root := t.TempDir()
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -116,7 +117,8 @@ func TestReadImages(t *testing.T) {
 	if err != nil || page.Media == nil || page.Media.Type != "image/png" || string(page.Media.Data) != png || page.Size != int64(len(png)) || page.Text != "" {
 		t.Errorf("got %+v, %v", page, err)
 	}
-	wantSaw(t, f, "s", "picture.txt", []byte(png))
+	_, err = f.Stage(t.Context(), by("s"), service.WriteFile{Path: "picture.txt", Content: []byte("x")})
+	wantError(t, err, service.FileUnread, "remove it, then write it")
 	for _, path := range []string{"text.png", "drawing.svg"} {
 		if page, err := readAs(t, f, "s", path, service.ReadQuery{}); err != nil || page.Media != nil || page.Lines != 1 {
 			t.Errorf("%s: got %+v, %v", path, page, err)
@@ -140,7 +142,8 @@ func TestReadImages(t *testing.T) {
 	if err != nil || page.Media == nil || !bytes.Equal(page.Media.Data, fits) {
 		t.Errorf("an image of the limit: %v", err)
 	}
-	wantSaw(t, f, "s", "large", fits)
+	_, err = f.Stage(t.Context(), by("s"), service.WriteFile{Path: "large", Content: []byte("x")})
+	wantError(t, err, service.FileUnread, "remove it, then write it")
 }
 
 // The text of a file is text wherever the probe ends, for reading and for searching.
@@ -346,5 +349,15 @@ func BenchmarkTail(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// What says that it is empty, and is not, is searched as it is read (case A26).
+// Seen to fail: without the reading of such.
+func TestCaseA26UnsizedFiles(t *testing.T) {
+	f := open(t, "/proc/self")
+	found, err := resolve(t, f, &rules{}, "status").Grep(t.Context(), service.GrepQuery{Pattern: "^Name:"})
+	if err != nil || len(found.Matches) != 1 || found.Searched != 1 {
+		t.Errorf("found %+v, %v", found, err)
 	}
 }

@@ -31,7 +31,7 @@ const (
 // system that never gives the next one, as a broken network filesystem does, is waited
 // for.
 //
-// Any page is evidence that the caller's session has read the file (law 28): the
+// Any page of text is evidence that the caller's session has read the file (law 28): the
 // digest of the whole of it is recorded, unless the file changed while it was read, or
 // is over [service.MaxContent] and cannot be replaced anyway.
 func (r *Root) Read(ctx context.Context, query service.ReadQuery) (service.Page, error) {
@@ -86,7 +86,7 @@ func (v view) small(ctx context.Context, query service.ReadQuery) (service.Page,
 // page gives a page of the whole content.
 func (v view) page(ctx context.Context, content []byte, query service.ReadQuery) (service.Page, error) {
 	page, err := text.ReadPage(ctx, bytes.NewReader(content), int64(len(content)), query)
-	if err == nil {
+	if err == nil && page.Media == nil {
 		v.saw(ctx, func() (evidence.Digest, error) { return sha256.Sum256(content), nil })
 	}
 	return page, err
@@ -153,7 +153,7 @@ func readUnsized(ctx context.Context, fd int) (content []byte, ended bool, err e
 // large reads what the page needs, and the whole file only to hash it.
 func (v view) large(ctx context.Context, query service.ReadQuery) (service.Page, error) {
 	page, err := text.ReadPage(ctx, v.root.file, v.info.Size, query)
-	if err != nil || v.info.Size > service.MaxContent {
+	if err != nil || page.Media != nil || v.info.Size > service.MaxContent {
 		return page, err
 	}
 	v.saw(ctx, func() (evidence.Digest, error) { return v.hash(ctx, query, page) })

@@ -138,3 +138,27 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// That a program no longer runs as somebody else is said before it is so.
+// Seen to fail: without the note.
+func TestRunsAsIsSaid(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "f | one\n")
+	if err := os.Chmod(root+"/f", 0o755|os.ModeSetgid); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, root)
+	s, err := f.Stage(t.Context(), by("s"), editing("f", "one", "two"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.Staged().Diff, "runs as another user or group no more: f") {
+		t.Errorf("it says %q", s.Staged().Diff)
+	}
+	if err := s.Commit(t.Context(), by("s")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(root + "/f"); err != nil || info.Mode() != 0o755 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+}

@@ -177,7 +177,9 @@ func TestChangesRefused(t *testing.T) {
 		"write out (case A04)":    {service.WriteFile{Path: "draft"}, service.FileOutside, "out of the root"},
 		"patch out (case A04)":    {service.ApplyPatch{Text: "*** Begin Patch\n*** Add File: draft\n+x\n*** End Patch\n"}, service.FileOutside, "out of the root"},
 		"make out (case A04)":     {service.MakeDirectory{Path: "draft/d"}, service.FileOutside, "out of the root"},
-		"edit nothing":            {editing("x", "a", "b"), service.FileNotFound, "does not exist"},
+		"edit nothing":            {editing("x", "a", "b"), service.FileNotFound, "does not exist; write makes new files"},
+		"edit (case A07)":         {editing("d/B", "a", "b"), service.FileNotFound, `did you mean "d/b"?`},
+		"patch (case A07)":        {service.ApplyPatch{Text: "*** Begin Patch\n*** Update File: D/b\n@@\n-one\n+1\n*** End Patch\n"}, service.FileNotFound, `did you mean "d/b"?`},
 		"edit what is not there":  {editing("a", "three", "b"), service.FileNoMatch, ""},
 		"edit a pipe":             {editing("p", "three", "b"), service.FileSpecial, ""},
 		"move nothing":            {service.MoveFile{From: "x", To: "y"}, service.FileNotFound, "does not exist"},
@@ -432,7 +434,7 @@ func TestLaw32DeniedChanges(t *testing.T) {
 	write(t, root, "secret/key | k", "l -> secret", "d/secret/x | x")
 	f := open(t, root)
 	denying := Caller{Session: "s", Gate: &rules{deny: func(action, resource string) bool {
-		return action == service.ActionEdit && strings.Contains(resource, "secret/")
+		return action == service.ActionEdit && (strings.Contains(resource, "secret/") || resource == "d/new/x")
 	}}}
 	want := tree(t, root)
 	for name, change := range map[string]service.Change{
@@ -444,6 +446,8 @@ func TestLaw32DeniedChanges(t *testing.T) {
 		"remove a directory":   service.RemoveFile{Path: "d", Recursive: true},
 		"move it away":         service.MoveFile{From: "secret/key", To: "key"},
 		"move onto it":         service.MoveFile{From: "d/secret", To: "secret/d"},
+		"make it on the way":   service.WriteFile{Path: "d/new/x/y"},
+		"make it for another":  service.MakeDirectory{Path: "l/new/x/y"},
 		"move a directory":     service.MoveFile{From: "d", To: "e"},
 	} {
 		_, err := f.Stage(t.Context(), denying, change)

@@ -32,6 +32,18 @@ func (t *target) resources() []string {
 	return []string{t.spelled, t.resolved}
 }
 
+// above is a directory on the way to the target, which has none of its own links.
+func (t *target) above(dir string) target {
+	spelled := t.spelled
+	for range strings.Count(strings.TrimPrefix(t.resolved, dir), "/") {
+		spelled = path.Dir(spelled)
+	}
+	if spelled == "." {
+		spelled = dir
+	}
+	return target{spelled: spelled, resolved: dir}
+}
+
 // target finds what a path leads to, through links, be it there or not. A link that
 // leads to nothing is refused: what would be made is not where the path says
 // (case A04).

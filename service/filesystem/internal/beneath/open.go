@@ -21,6 +21,8 @@ type Info struct {
 	Names int
 	// ReadOnly says that its mode does not let its owner write it.
 	ReadOnly bool
+	// RunsAs says that it is a program that runs as its owner, or its group.
+	RunsAs   bool
 	dev, ino uint64
 	ctime    int64 // nanoseconds since 1970
 }
@@ -183,6 +185,7 @@ func info(st *unix.Stat_t) Info {
 	i := Info{
 		Size: st.Size, Names: int(st.Nlink), dev: uint64(st.Dev), ino: st.Ino, //nolint:unconvert // their width depends on the machine
 		Modified: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ReadOnly: st.Mode&unix.S_IWUSR == 0,
+		RunsAs: st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0,
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
