@@ -88,7 +88,7 @@ func TestLaw46JailBoundsProcesses(t *testing.T) {
 func TestLaw46JailBoundsThreads(t *testing.T) {
 	strict(t)
 	beside(t, func() {
-		limits := Limits{Processes: 40}
+		limits := Limits{Processes: 40, Memory: 16 << 30} // stacks count
 		if stdout, stderr, p := jailed(t, insideSpec(t, Policy{Limits: limits}, "threads 200")); stdout != "" || p.Exit() == (Exit{}) {
 			t.Errorf("it got %q with %s, %.500s", stdout, p.Exit(), stderr)
 		}

@@ -102,6 +102,7 @@ func TestLaw46JailReadsAndWrites(t *testing.T) {
 	read, write := dir+"/read", dir+"/write"
 	lay(t, read+"/a", write+"/b", write+"/.git/config", write+"/.git/hooks/h", write+"/.git/HEAD")
 	lay(t, read+"/inner/i")
+	own := "/tmp/" + filepath.Base(filepath.Dir(dir)) + "-own"
 	deeds, want := table([][2]string{
 		{"read " + read + "/a", "a"},
 		{"write " + read + "/a", "EROFS"},
@@ -122,8 +123,8 @@ func TestLaw46JailReadsAndWrites(t *testing.T) {
 		{"rename " + write + "/e " + write + "/.git/config", "EBUSY"},
 		{"write " + write + "/.git/hooks/h", "EROFS"},
 		{"rename " + write + "/.git/hooks " + write + "/.git/old", "EBUSY"},
-		{"write /tmp/t", ""},
-		{"read /tmp/t", "written"},
+		{"write " + own, ""},
+		{"read " + own, "written"},
 		{"write /run/own/t", ""},
 		{"write /new", "EROFS"},
 		{"write /dev/new", "EROFS"},
@@ -138,12 +139,12 @@ func TestLaw46JailReadsAndWrites(t *testing.T) {
 	if content, err := os.ReadFile(write + "/e"); err != nil || string(content) != "written" {
 		t.Errorf("what was written is %q, %v", content, err)
 	}
-	for _, path := range []string{"/tmp/t", "/run/own"} {
+	for _, path := range []string{own, "/run/own"} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is there outside: %v", path, err)
 		}
 	}
-	wantInside(t, insideSpec(t, Policy{}, "stat /tmp/t", "stat "+read), "ENOENT", "ENOENT")
+	wantInside(t, insideSpec(t, Policy{}, "stat "+own, "stat "+read), "ENOENT", "ENOENT")
 }
 
 // A link on the way to what is granted, or what is not there, is an error and not another
