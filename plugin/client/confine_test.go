@@ -39,6 +39,8 @@ func input(text string) string { return fmt.Sprintf(`{"text":%q}`, text) }
 // A confined plugin works as any other. Its environment is what it always is, what it
 // keeps for a while is in a /tmp of its own, and it sees what it was granted and not the
 // files of the Location (law 46).
+//
+// Seen to fail: with a TMPDIR outside; with the root of the Location shown.
 func TestLaw46ConfinedPlugin(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -105,6 +107,8 @@ func TestConfinedWorkingDirectory(t *testing.T) {
 
 // What a confined plugin announces is looked at where it is, in its own root: nothing that
 // the host has under that name is dialled.
+//
+// Seen to fail: with sockets looked up in the host's root; without a look at the directory.
 func TestLaw46ConfinedAnnouncements(t *testing.T) {
 	t.Parallel()
 	certificate := someCertificate()
@@ -131,6 +135,8 @@ func TestLaw46ConfinedAnnouncements(t *testing.T) {
 
 // What is pinned is run from a copy that was verified, in memory: the file may be replaced
 // while the plugin runs, and a file that is not the pinned one is not run.
+//
+// Seen to fail: without a look at the digest; with the file run in place of a copy.
 func TestLaw46ConfinedPin(t *testing.T) {
 	t.Parallel()
 	b := newJail(t, sandbox.Policy{})
@@ -203,6 +209,8 @@ func TestLaw46ConfinedPinWithPrograms(t *testing.T) {
 
 // A script runs in its interpreter, which is run as the script spells it; the plugin sees
 // the script and the machine's programs, and runs none.
+//
+// Seen to fail: without what env does; without the argument of the interpreter.
 func TestConfinedScript(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -229,7 +237,7 @@ func TestConfinedScript(t *testing.T) {
 			if _, err := os.Stat(tt.needs); err != nil {
 				t.Skip(err)
 			}
-			b := newJail(t, sandbox.Policy{Limits: sandbox.Limits{Memory: 8 << 30}})
+			b := newJail(t, sandbox.Policy{})
 			script := filepath.Join(t.TempDir(), "plugin")
 			write(t, script, tt.script, 0o700)
 			spec := b.spec("script")
@@ -244,6 +252,8 @@ func TestConfinedScript(t *testing.T) {
 
 // What finds its own by its name, or is one of several programs in one file, is called as
 // it is spelled, with and without programs of its own.
+//
+// Seen to fail: with the path without links for a name; with an exit that is not waited for.
 func TestConfinedName(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -280,6 +290,8 @@ func TestConfinedIsNotRunnable(t *testing.T) {
 
 // However a confined plugin ends, nothing of it is left: neither what it started, nor what
 // made a session of its own (laws 41 and 46).
+//
+// Seen to fail: with a first process that waits for all others.
 func TestLaw46ConfinedEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *bench, i *client.Incarnation){

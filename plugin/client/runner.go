@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
 
@@ -201,10 +200,13 @@ func (p *process) end(ctx context.Context, running *sandbox.Process) error {
 	default:
 	}
 	if ended {
-		select {
-		case <-p.drained:
-		case <-time.After(wordsPatience):
-		case <-ctx.Done():
+		patience, stop := context.WithTimeout(ctx, wordsPatience)
+		defer stop()
+		for _, last := range []<-chan struct{}{p.drained, running.Exited()} { // how it ended is known last
+			select {
+			case <-last:
+			case <-patience.Done():
+			}
 		}
 	}
 	return running.Kill(ctx)
