@@ -14,12 +14,16 @@ import (
 	"time"
 )
 
-// A plugin that never becomes ready, with a child in a session of its own. Both have a
-// mark in their environment, as confined processes do not know their numbers.
-const stuck = `
-plugins:
-  stuck: {command: [/bin/sh, -c, "setsid sleep 300 & exec sleep 300"], env: [STUCK_MARK], sandbox: {%s}}
-`
+// stuck configures plugins that never become ready, each with a child in a session of
+// its own. Both have a mark in their environment, as confined processes do not know their
+// numbers.
+func stuck(plugins int, sandbox string) string {
+	text := "plugins:\n"
+	for i := range plugins {
+		text += fmt.Sprintf(`  stuck%d: {command: [/bin/sh, -c, "setsid sleep 300 & exec sleep 300"], env: [STUCK_MARK], sandbox: {%s}}`+"\n", i, sandbox)
+	}
+	return text
+}
 
 // bothTiers runs a test on a plugin that is confined, and on one that is not.
 func bothTiers(t *testing.T, test func(t *testing.T, sandbox string)) {
@@ -29,8 +33,8 @@ func bothTiers(t *testing.T, test func(t *testing.T, sandbox string)) {
 	}
 }
 
-// startStuck runs the command on it and waits until the processes are there.
-func startStuck(t *testing.T, sandbox string) (command *exec.Cmd, stderr *bytes.Buffer, pids []int) {
+// startStuck runs the command on them and waits until the processes are there.
+func startStuck(t *testing.T, plugins int, sandbox string) (command *exec.Cmd, stderr *bytes.Buffer, pids []int) {
 	t.Helper()
 	isolate(t)
 	// A host that is killed leaves its run directory, which must be short.
@@ -42,7 +46,7 @@ func startStuck(t *testing.T, sandbox string) (command *exec.Cmd, stderr *bytes.
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", tmp)
 	dir := t.TempDir()
-	file := write(t, filepath.Join(dir, "toolhost.yaml"), fmt.Sprintf(stuck, sandbox))
+	file := write(t, filepath.Join(dir, "toolhost.yaml"), stuck(plugins, sandbox))
 	mark := rand.Text()
 	t.Setenv("STUCK_MARK", mark)
 	exe, err := os.Executable()
@@ -60,9 +64,9 @@ func startStuck(t *testing.T, sandbox string) (command *exec.Cmd, stderr *bytes.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	eventually(t, "both processes to sleep", func() bool {
+	eventually(t, "all processes to sleep", func() bool {
 		pids = sleepers(t, mark)
-		return len(pids) == 2
+		return len(pids) == 2*plugins
 	})
 	return command, stderr, pids
 }
@@ -88,11 +92,12 @@ func sleepers(t *testing.T, mark string) (pids []int) {
 // After SIGKILL of the host no process is left within two seconds, not even one
 // in a session of its own (law 41, case F05).
 func TestLaw41NothingSurvivesAKilledHost(t *testing.T) {
-	bothTiers(t, survivesNothing)
+	bothTiers(t, func(t *testing.T, sandbox string) { survivesNothing(t, 1, sandbox) })
+	t.Run("twenty plugins", func(t *testing.T) { survivesNothing(t, 20, "exec: true") })
 }
 
-func survivesNothing(t *testing.T, sandbox string) {
-	command, _, pids := startStuck(t, sandbox)
+func survivesNothing(t *testing.T, plugins int, sandbox string) {
+	command, _, pids := startStuck(t, plugins, sandbox)
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +114,7 @@ func survivesNothing(t *testing.T, sandbox string) {
 func TestInterrupt(t *testing.T) { bothTiers(t, interrupted) }
 
 func interrupted(t *testing.T, sandbox string) {
-	command, stderr, pids := startStuck(t, sandbox)
+	command, stderr, pids := startStuck(t, 1, sandbox)
 	begin := time.Now()
 	if err := command.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
