@@ -14,7 +14,7 @@ import (
 // beside runs a jail that ticks while something else is bounded, and sees that it goes on.
 func beside(t *testing.T, bomb func()) {
 	t.Helper()
-	other := start(t, reaperRole, insideSpec(t, Policy{Limits: Limits{Processes: 64, Memory: 256 << 20}}, "tick"))
+	other := start(t, reaperRole, insideSpec(t, Policy{}, "tick"))
 	ticks := bufio.NewReader(other.Stdout)
 	tick := func() {
 		t.Helper()
@@ -42,11 +42,11 @@ func beside(t *testing.T, bomb func()) {
 func TestLaw46JailBoundsMemory(t *testing.T) {
 	strict(t)
 	beside(t, func() {
-		spec := insideSpec(t, Policy{Limits: Limits{Memory: 128 << 20}}, "memory 400")
+		spec := insideSpec(t, Policy{Limits: Limits{Memory: 768 << 20}}, "memory 1000")
 		if stdout, stderr, p := jailed(t, spec); !strings.Contains(stdout, "ENOMEM") && p.Exit() == (Exit{}) {
 			t.Errorf("it got %q with %s, %.500s", stdout, p.Exit(), stderr)
 		}
-		wantInside(t, insideSpec(t, Policy{Limits: Limits{Memory: 512 << 20}}, "memory 200"), "eaten")
+		wantInside(t, insideSpec(t, Policy{Limits: Limits{Memory: 768 << 20}}, "memory 200"), "eaten")
 	})
 }
 
