@@ -223,7 +223,6 @@ func toolhost() house {
 
 		exceptions: []exception{
 			{ruleGo, "sandbox.endSignals", "the reaper is a process of its own: it holds no scope, and its goroutines end with it"},
-			{ruleGo, "sandbox.launcherProcess.start", "the launcher is a process of its own as well: it ends with the program, and its goroutines with it"},
 			{ruleGo, "plugin/sdk.takeStdio", "the lifeline is watched for as long as the process lasts, and ends it"},
 		},
 	}
