@@ -1,0 +1,193 @@
+package hostile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// try has everything tried as a user, or skips the test where the machine cannot confine.
+func try(t *testing.T, plugin string, who user) *report {
+	t.Helper()
+	s := setUp(t, plugin, who)
+	out, err := s.run(judgeRole, "words-of-the-host", who).Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Lacking != "" {
+		if os.Getenv(requireVariable) == "strict" {
+			t.Fatalf("%s must have strict confinement here: %s", who.name, r.Lacking)
+		}
+		t.Skipf("no strict confinement for %s: %s", who.name, r.Lacking)
+	}
+	return &r
+}
+
+// What a hostile plugin can do with all the rights of its user is refused when it is confined, as root and as an ordinary
+// user, whether it may run programs or not (law 46). What it takes more of than it was granted is bounded, and the host goes
+// on serving others.
+func TestLaw46HostilePlugin(t *testing.T) {
+	plugin := build(t)
+	reports := map[string]*report{}
+	for _, who := range users() {
+		t.Run(who.name, func(t *testing.T) {
+			r := try(t, plugin, who)
+			reports[who.name] = r
+			for _, a := range Attacks() {
+				t.Run(a.Name, func(t *testing.T) { check(t, a, r.Attacks[a.Name], who) })
+			}
+			for _, broken := range r.Broken {
+				t.Error(broken)
+			}
+			for _, column := range []string{strict, exec_} {
+				if got := r.Inherited[column]; len(got) != 0 {
+					t.Errorf("%s: the plugin inherited %q, want nothing", column, got)
+				}
+			}
+			for name, size := range bombSizes() {
+				t.Run("bomb of "+name, func(t *testing.T) { checkBomb(t, name, size, r.Bombs[name]) })
+			}
+			t.Logf("inherited: %q; bounds that are lacking: %q", r.Inherited, r.Lacks)
+		})
+	}
+	text := table(reports)
+	t.Log("\n" + text)
+	if path := os.Getenv(tableVariable); path != "" {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func check(t *testing.T, a Attack, got map[string]Outcome, who user) {
+	impossible := a.Root && who.id != 0
+	switch {
+	case got[off].Done && impossible:
+		t.Errorf("an ordinary user succeeds without confinement: it does not take root")
+	case !got[off].Done && !impossible && a.May != "":
+		t.Logf("it proves nothing here, as this machine lacks %s: %s", a.May, got[off].Refusal)
+	case !got[off].Done && !impossible:
+		t.Errorf("without confinement: got %s, want that it succeeds, or the row proves nothing", got[off].Refusal)
+	}
+	for _, column := range []string{strict, exec_} {
+		granted := column == exec_ && a.Programs
+		switch o := got[column]; {
+		case o.Done && !granted && a.Open == "":
+			t.Errorf("%s: it succeeds", column)
+		case !o.Done && granted:
+			t.Errorf("%s: got %s, though it was granted", column, o.Refusal)
+		case !o.Done && !isErrno(o.Refusal):
+			t.Errorf("%s: got %s, want that the system refuses it", column, o.Refusal)
+		}
+	}
+}
+
+func isErrno(refusal string) bool {
+	return len(refusal) > 1 && refusal[0] == 'E' && strings.ToUpper(refusal) == refusal
+}
+
+// slack is what a plugin has beside a bomb.
+const slack = 64 << 20
+
+// patienceOfOthers is what a call of another plugin may take while a bomb goes off. It takes a millisecond else.
+const patienceOfOthers = 2 * time.Second
+
+func checkBomb(t *testing.T, name string, size int, got map[string]explosion) {
+	if o := got[off]; !o.Done || o.Got != size {
+		t.Errorf("without confinement: got %d of %d (%s)", o.Got, size, o.Refusal)
+	}
+	for column, e := range got {
+		if column == off {
+			continue
+		}
+		t.Logf("%s: got %d, then %s; at most %d threads and %d MiB; slowest of %d calls %v", column, e.Got, e.Refusal, e.Threads, e.Memory>>20, e.Calls, e.Slowest)
+		if e.Slowest > patienceOfOthers {
+			t.Errorf("%s: a call of another plugin took %v", column, e.Slowest)
+		}
+		if e.Threads > boundProcesses+302 {
+			t.Errorf("%s: it had %d threads", column, e.Threads)
+		}
+		if name == "processors" || column == exec_ && uncounted(name) {
+			continue
+		}
+		if e.Done {
+			t.Errorf("%s: it got all of %d", column, size)
+		}
+		if name != "processes" && e.Memory > boundMemory+slack { // processes share what they were made with
+			t.Errorf("%s: it had %d MiB of memory", column, e.Memory>>20)
+		}
+	}
+}
+
+// uncounted is memory that only a control group bounds. A plugin that may run programs can have it, as programs need it; it
+// could have as much by as many processes.
+func uncounted(name string) bool { return name == "memory, shared" || name == "memory, of /dev/zero" }
+
+// table is what came of everything, as Markdown.
+func table(reports map[string]*report) string {
+	var b bytes.Buffer
+	names := []string{"root", "an ordinary user"}
+	names = slices.DeleteFunc(names, func(name string) bool { return reports[name] == nil })
+	line := func(first string, cell func(r *report, who, column string) string) {
+		fmt.Fprintf(&b, "| %s |", first)
+		for _, name := range names {
+			for _, column := range columns() {
+				fmt.Fprintf(&b, " %s |", cell(reports[name], name, column))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	header := map[string]string{off: "off", strict: "strict", exec_: "strict, runs programs"}
+	line("what a hostile plugin tries", func(_ *report, who, column string) string { return who + ": " + header[column] })
+	line("---", func(*report, string, string) string { return "---" })
+	for _, a := range Attacks() {
+		line(a.Name, func(r *report, who, column string) string {
+			return cell(a, r.Attacks[a.Name][column], who == "root", column)
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(bombSizes())) {
+		line("bomb: "+name, func(r *report, _, column string) string { return bombCell(name, r.Bombs[name][column]) })
+	}
+	return b.String()
+}
+
+func cell(a Attack, o Outcome, root bool, column string) string {
+	switch {
+	case o.Done && column == exec_ && a.Programs:
+		return "granted"
+	case o.Done:
+		return "**done**"
+	case column == off && a.Root && !root:
+		return "takes root"
+	case column == off && a.May != "":
+		return "not here"
+	default:
+		return o.Refusal
+	}
+}
+
+func bombCell(name string, e explosion) string {
+	got := fmt.Sprint(e.Got)
+	if strings.HasPrefix(name, "memory") || strings.HasPrefix(name, "files") {
+		got = fmt.Sprintf("%d MiB", e.Got>>20)
+	}
+	slowest := fmt.Sprintf("others %v", e.Slowest.Round(time.Millisecond))
+	switch {
+	case e.Done:
+		return fmt.Sprintf("**%s**; %s", got, slowest)
+	case e.Refusal == "it ended":
+		return fmt.Sprintf("ended, %d threads; %s", e.Threads, slowest)
+	default:
+		return fmt.Sprintf("%s, %s; %s", got, e.Refusal, slowest)
+	}
+}
