@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,12 +32,13 @@ func bomb(name string, t Target) (Outcome, error) {
 			defer file.Close()
 			return memoryBomb(t.Size, unix.MAP_SHARED, int(file.Fd()))
 		},
-		"threads":          threadBomb,
-		"processes":        forkBomb,
-		"files in /tmp":    func(t Target) (int, error) { return diskBomb("/tmp", t.Size) },
-		"files in its own": func(t Target) (int, error) { return diskBomb(t.OtherDir, t.Size) },
-		"descriptors":      descriptorBomb,
-		"processors":       processorBomb,
+		"memory, of the first stack": func(t Target) (int, error) { return stackBomb(t.Size) },
+		"threads":                    threadBomb,
+		"processes":                  forkBomb,
+		"files in /tmp":              func(t Target) (int, error) { return diskBomb("/tmp", t.Size) },
+		"files in its own":           func(t Target) (int, error) { return diskBomb(t.OtherDir, t.Size) },
+		"descriptors":                descriptorBomb,
+		"processors":                 processorBomb,
 	}
 	run := bombs[name]
 	if run == nil {
@@ -68,6 +71,26 @@ func memoryBomb(size, flags, fd int) (got int, err error) {
 	}
 	return got, nil
 }
+
+// stackBomb lets the stack of the first thread grow, page by page, as the kernel does at a touch.
+func stackBomb(size int) (got int, err error) {
+	// Refused where the hard limit is lower: it is tried all the same.
+	raising := unix.Setrlimit(unix.RLIMIT_STACK, &unix.Rlimit{Cur: uint64(size) + chunk, Max: uint64(size) + chunk}) //nolint:gosec // it is positive
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			err = errors.Join(unix.EFAULT, raising)
+		}
+	}()
+	top := unsafe.Pointer(unsafe.StringData(os.Args[0])) // where the kernel put it: above the stack
+	for ; got < size; got += os.Getpagesize() {
+		*(*byte)(unsafe.Add(top, -got-os.Getpagesize()-stackUsed)) = 1
+	}
+	return got, nil
+}
+
+// stackUsed is more than is between the arguments of a process and the end of its stack, and less than what that may be.
+const stackUsed = 256 << 10
 
 // threadBomb takes threads. The Go runtime ends the program when it is refused one.
 func threadBomb(t Target) (int, error) {

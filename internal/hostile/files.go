@@ -56,7 +56,17 @@ func granted() []Attack {
 		{Name: "make a file where it may read", try: func(t Target) error { return create(filepath.Join(filepath.Dir(t.Readable), "made")) }},
 		{Name: "change the mode of a file that it may read", try: func(t Target) error { return os.Chmod(t.Readable, 0o644) }},
 		{Name: "change the times of a file that it may read", try: func(t Target) error { return os.Chtimes(t.Readable, time.Now(), time.Now()) }},
-		{Name: "give it a second name where it may write, and write", try: func(t Target) error {
+		{Name: "hold up who writes to a file that it may read, by a lease", May: "leases", try: func(t Target) error {
+			file, err := os.Open(t.Readable)
+			if err != nil {
+				return err
+			}
+			defer file.Close() // ends the lease
+			_, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+			return err
+		}},
+		{Name: "change the mode of its own program", try: func(t Target) error { return os.Chmod(t.Plugin, 0o700) }},
+		{Name: "give a file that it may read a second name where it may write", try: func(t Target) error {
 			return alias(t.Readable, filepath.Join(t.Writable, "alias"))
 		}},
 		{Name: "leave a set-user-id program where it may write", try: func(t Target) error {
@@ -64,7 +74,7 @@ func granted() []Attack {
 				return errors.Join(create(path), os.WriteFile(path, nil, 0o600), unix.Chmod(path, unix.S_ISUID|0o755))
 			})
 		}},
-		{Name: "the same, by the descriptor", try: func(t Target) error {
+		{Name: "the same, by its descriptor", try: func(t Target) error {
 			return setUID(filepath.Join(t.Writable, "left"), func(path string) error {
 				fd, err := unix.Open(path, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 				if err != nil {
@@ -82,7 +92,7 @@ func granted() []Attack {
 				return unix.Close(fd)
 			})
 		}},
-		{Name: "the same, by openat2, whose mode no filter sees", try: func(t Target) error {
+		{Name: "the same, by openat2", try: func(t Target) error {
 			return setUID(filepath.Join(t.Writable, "left"), func(path string) error {
 				fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_RDWR | unix.O_CLOEXEC, Mode: unix.S_ISUID | 0o755})
 				if err != nil {
@@ -102,6 +112,8 @@ func granted() []Attack {
 func machine() []Attack {
 	all := []Attack{
 		{Name: "read the disk itself", Root: true, May: "a block device", try: func(t Target) error { return read(t.Disk) }},
+		{Name: "change the mode of /dev/null", Root: true, try: func(Target) error { return os.Chmod("/dev/null", 0o666) }},
+		{Name: "read /etc/shadow", Root: true, May: "it", try: func(Target) error { return read("/etc/shadow") }},
 		{Name: "write to the log of the kernel", Root: true, May: "/dev/kmsg", try: func(Target) error { return open("/dev/kmsg") }},
 	}
 	for _, path := range []string{"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/bus/cpu/drivers_autoprobe"} {

@@ -48,6 +48,9 @@ type report struct {
 	Bombs map[string]map[string]explosion
 }
 
+// ended is in place of a refusal where the plugin did not live to tell.
+const ended = "it ended"
+
 // An explosion is what came of a bomb.
 type explosion struct {
 	Outcome
@@ -70,7 +73,8 @@ const (
 func bombSizes() map[string]int {
 	return map[string]int{
 		"memory": 2 * boundMemory, "memory, shared": 2 * boundMemory, "memory, as a stack": 2 * boundMemory, "memory, of /dev/zero": 2 * boundMemory,
-		"threads": 600, "processes": 600, "files in /tmp": boundPrivate + 64<<20, "files in its own": boundPrivate + 64<<20,
+		"memory, of the first stack": 100 << 20, // beyond that another mapping may be in the way
+		"threads":                    600, "processes": 600, "files in /tmp": boundPrivate + 64<<20, "files in its own": boundPrivate + 64<<20,
 		"descriptors": 4 * boundFiles, "processors": 8,
 	}
 }
@@ -307,7 +311,7 @@ func (th *theatre) explode(ctx context.Context, r *report, t Target, victim *loc
 			e := th.watch(ctx, victim, column, func() Outcome {
 				o, err := ask[Outcome](ctx, l, "bomb_"+column, input{name, t})
 				if err != nil {
-					return Outcome{Refusal: "it ended"}
+					return Outcome{Refusal: ended}
 				}
 				return o
 			})

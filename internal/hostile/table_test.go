@@ -92,6 +92,7 @@ func check(t *testing.T, a Attack, got map[string]Outcome, who user) {
 	}
 }
 
+// isErrno says whether the system refused it.
 func isErrno(refusal string) bool {
 	return len(refusal) > 1 && refusal[0] == 'E' && strings.ToUpper(refusal) == refusal
 }
@@ -185,7 +186,7 @@ func bombCell(name string, e explosion) string {
 	switch {
 	case e.Done:
 		return fmt.Sprintf("**%s**; %s", got, slowest)
-	case e.Refusal == "it ended":
+	case e.Refusal == ended:
 		return fmt.Sprintf("ended, %d threads; %s", e.Threads, slowest)
 	default:
 		return fmt.Sprintf("%s, %s; %s", got, e.Refusal, slowest)

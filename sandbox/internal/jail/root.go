@@ -92,7 +92,8 @@ func (b *builder) collect() error {
 		all = append(all, shared{path, common | unix.MOUNT_ATTR_RDONLY, true})
 	}
 	for _, path := range devices(b.plan) {
-		all = append(all, shared{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, true})
+		// A device can be written to all the same; but not its mode, nor its times, which are the machine's.
+		all = append(all, shared{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_RDONLY, true})
 	}
 	if b.plan.System {
 		for _, path := range systemTrees(b.plan.Network) {

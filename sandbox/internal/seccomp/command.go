@@ -22,6 +22,7 @@ func commandRules(o Options) (table, error) {
 	// Linux, Linux that says it has 32 bits, and asking. Others make memory executable, or map the first page.
 	t.rules[unix.SYS_PERSONALITY] = onlyIf(unix.EPERM, values(0, 0, 8, 0xffffffff)...)
 	t.refuseModes(unix.S_ISUID) // directories of shared repositories have the other one
+	t.refuseLeases()
 	// To type into a terminal, to use the console, and to load a line discipline.
 	t.rules[unix.SYS_IOCTL] = rule{otherwise: allow}
 	for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCCONS, unix.TIOCSETD} {

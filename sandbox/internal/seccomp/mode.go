@@ -41,6 +41,16 @@ func (t table) refuseModes(bits ...uint32) {
 	t.set(refuse(unix.ENOSYS), unix.SYS_OPENAT2)
 }
 
+// delegate is the request for a lease of a directory, as linux/fcntl.h has it.
+const delegate = 0x410
+
+// refuseLeases refuses to have the kernel hold up whoever writes to a file, or changes a directory, that it may only read.
+func (t table) refuseLeases() {
+	for _, request := range []uint32{unix.F_SETLEASE, delegate} {
+		t.refuseIf(unix.SYS_FCNTL, is(1, request))
+	}
+}
+
 // refuseIf refuses a call that is otherwise answered as before.
 func (t table) refuseIf(call uint32, tests ...test) {
 	r, ok := t.rules[call]

@@ -27,6 +27,7 @@ func pluginRules(o Options) (table, error) {
 	t := table{rules: map[uint32]rule{}, otherwise: refuse(unix.EPERM)}
 	t.set(allow, slices.Concat(memory(), threads(), signals(), clocks(), identity(), files(), descriptors(), connections(), oldFiles(), oldWaits())...)
 	t.refuseModes(unix.S_ISUID, unix.S_ISGID)
+	t.refuseLeases()
 	t.setMemory(o)
 	t.setProcesses(o)
 	t.setSockets(o.Network)
