@@ -66,6 +66,8 @@ type Attack struct {
 	Root bool
 	// Programs says that a plugin that may run programs was granted it.
 	Programs bool
+	// Network says that a plugin that may use the network was granted it.
+	Network bool
 	// May is what a machine may lack without which it does not succeed; empty for what succeeds on any.
 	May string
 	// Open is why confinement does not refuse it; empty for what it does refuse.

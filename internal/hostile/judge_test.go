@@ -27,10 +27,17 @@ import (
 const (
 	off    = "off"
 	strict = "strict"
-	exec_  = "exec"
+	exec_  = "exec" // strict, and it may run programs
+	net_   = "net"  // strict, and it may use the network
 )
 
-func columns() []string { return []string{off, strict, exec_} }
+func columns() []string { return []string{off, strict, exec_, net_} }
+
+// confined are the columns in which something is to be refused.
+func confined() []string { return columns()[1:] }
+
+// exploding are the columns of the bombs, for which a network makes no difference.
+func exploding() []string { return columns()[:3] }
 
 // A report is what came of everything, for one user.
 type report struct {
@@ -83,7 +90,7 @@ func bombSizes() map[string]int {
 func (s stage) plugins(limits config.SandboxLimits) (all []config.Plugin) {
 	for _, name := range columns() {
 		p := config.Plugin{Name: name, Command: []string{s.in("bin", "plugin"), name}, Sandbox: config.Sandbox{
-			Mode: config.Strict, Read: []string{s.in("readable")}, Write: []string{s.in("writable")}, Exec: name == exec_, Limits: limits,
+			Mode: config.Strict, Read: []string{s.in("readable")}, Write: []string{s.in("writable")}, Exec: name == exec_, Network: name == net_, Limits: limits,
 		}}
 		if name == off {
 			p.Sandbox = config.Sandbox{Mode: config.Off}
@@ -299,7 +306,7 @@ func (th *theatre) witness() (string, error) {
 func (th *theatre) explode(ctx context.Context, r *report, t Target, victim *location.Location) error {
 	for name, size := range bombSizes() {
 		r.Bombs[name] = map[string]explosion{}
-		for _, column := range columns() {
+		for _, column := range exploding() {
 			l, err := th.enter(ctx, "bomb-"+column)
 			if err != nil {
 				return fmt.Errorf("before the bomb %q: %w", name, err)
@@ -378,7 +385,7 @@ func leaveDaemons(dir string) error {
 		return err
 	}
 	left := map[string]Outcome{}
-	for _, column := range columns() {
+	for _, column := range exploding() {
 		t := Target{Plugin: s.in("bin", "plugin"), Words: os.Getenv("WORDS") + "-" + column}
 		if left[column], err = ask[Outcome](ctx, l, "daemon_"+column, input{"", t}); err != nil {
 			return err

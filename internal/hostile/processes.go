@@ -65,7 +65,7 @@ func processes() []Attack {
 		{Name: "read /proc of the host: root", try: func(t Target) error { return read(of(t, "root") + t.Secret) }},
 		{Name: "read /proc of the host: fd", try: func(t Target) error { _, err := os.ReadDir(of(t, "fd")); return err }},
 		{Name: "see that the host is there", try: func(t Target) error { _, err := os.Stat(of(t, "status")); return err }},
-		{Name: "write to the memory of the first process", Root: true, May: "a root that may", try: func(Target) error { return open("/proc/1/mem") }},
+		{Name: "open the memory of the first process", Root: true, May: "a root that may", try: func(Target) error { return peek("/proc/1/mem") }},
 		{Name: "change a limit of the host", try: func(t Target) error {
 			var old unix.Rlimit
 			if err := unix.Prlimit(t.Host, unix.RLIMIT_CORE, nil, &old); err != nil {
@@ -93,6 +93,15 @@ func processes() []Attack {
 			return unix.Setrlimit(unix.RLIMIT_MSGQUEUE, &unix.Rlimit{Cur: own.Cur, Max: own.Max + 1})
 		}},
 	}
+}
+
+// peek opens a file to read, and reads nothing.
+func peek(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // same says whether what was read are the words of the target.

@@ -22,9 +22,9 @@ func sockets() []Attack {
 		}}
 	}
 	return []Attack{
-		{Name: "connect by TCP", try: func(t Target) error { return connectInet(unix.SOCK_STREAM, unix.IPPROTO_TCP, t.TCP) }},
+		{Name: "connect by TCP", Network: true, try: func(t Target) error { return connectInet(unix.SOCK_STREAM, unix.IPPROTO_TCP, t.TCP) }},
 		{Name: "connect by MPTCP", May: "MPTCP", try: func(t Target) error { return connectInet(unix.SOCK_STREAM, protocolMPTCP, t.TCP) }},
-		{Name: "send by UDP", try: func(t Target) error { return connectInet(unix.SOCK_DGRAM, unix.IPPROTO_UDP, t.UDP) }},
+		{Name: "send by UDP", Network: true, try: func(t Target) error { return connectInet(unix.SOCK_DGRAM, unix.IPPROTO_UDP, t.UDP) }},
 		{Name: "connect to an abstract unix socket", try: func(t Target) error { return connectUnix(unix.SOCK_STREAM, t.Abstract) }},
 		{Name: "connect to a unix socket by its path", try: func(t Target) error { return connectUnix(unix.SOCK_STREAM, t.Socket) }},
 		{Name: "send to a unix socket by its path", try: func(t Target) error { return connectUnix(unix.SOCK_DGRAM, t.Datagram) }},
@@ -33,7 +33,14 @@ func sockets() []Attack {
 			try: func(t Target) error { return connectUnix(unix.SOCK_STREAM, t.InGranted) }},
 		inet("make a raw socket", true, "", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP),
 		inet("make a packet socket", true, "packet sockets", unix.AF_PACKET, unix.SOCK_RAW, 0),
-		inet("make a netlink socket", false, "", unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE),
+		{Name: "ask for interfaces and routes (netlink)", Network: true, try: func(Target) error {
+			fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+			if err != nil {
+				return err
+			}
+			return unix.Close(fd)
+		}},
+		inet("make another netlink socket", false, "", unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT),
 		inet("make a vsock socket", false, "vsock", unix.AF_VSOCK, unix.SOCK_STREAM, 0),
 		inet("make a socket of the kernel's ciphers", false, "AF_ALG", unix.AF_ALG, unix.SOCK_SEQPACKET, 0),
 	}
