@@ -238,7 +238,7 @@ func forkTo(flags uintptr, steps []step) (uintptr, syscall.Errno) {
 		}
 	}
 	for {
-		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, uintptr(err), 0, 0, 0, 0, 0)
+		_, _, _ = syscall.RawSyscall6(unix.SYS_EXIT_GROUP, uintptr(err), 0, 0, 0, 0, 0)
 	}
 }
 

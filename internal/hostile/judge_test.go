@@ -141,7 +141,7 @@ func (s stage) open(ctx context.Context) (*theatre, error) {
 }
 
 func (s stage) launcher() sandbox.Launcher {
-	return sandbox.Launcher{Path: s.in("bin", "host"), Args: []string{launcherRole}}
+	return sandbox.Launcher{Path: s.in("bin", "launcher"), Args: []string{Launcher}}
 }
 
 func (th *theatre) close(ctx context.Context) error {
@@ -177,7 +177,8 @@ func ask[T any](ctx context.Context, l *location.Location, name string, in any) 
 	if s.Status != tool.Completed {
 		return out, fmt.Errorf("%s: %s: %v", name, s.Status, s.Error)
 	}
-	return out, json.Unmarshal(s.Structured, &out)
+	err = json.Unmarshal(s.Structured, &out)
+	return out, err
 }
 
 // judge is the host that has everything tried.

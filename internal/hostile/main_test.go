@@ -9,15 +9,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/toolhost/toolhost/sandbox"
 )
 
 // The roles that the test binary plays when it is run again.
 const (
-	launcherRole = Launcher
-	judgeRole    = "__judge"  // a host that has its plugins attack, and says what came of it
-	victimRole   = "__victim" // a host that has its plugins leave processes behind, and waits to be killed
+	judgeRole  = "__judge"  // a host that has its plugins attack, and says what came of it
+	victimRole = "__victim" // a host that has its plugins leave processes behind, and waits to be killed
 )
 
 // tableVariable names a file for the table.
@@ -29,8 +26,6 @@ const requireVariable = "TOOLHOST_REQUIRE_TIER"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
-		case launcherRole:
-			os.Exit(sandbox.Main(os.Args[2:]))
 		case judgeRole:
 			os.Exit(say(judge(os.Args[2])))
 		case victimRole:
@@ -52,15 +47,18 @@ func say(found any, err error) int {
 	return 0
 }
 
-// build builds the plugin, which is a program of its own as any plugin is: not with the race detector, and without the C
-// library, so that it needs nothing of the machine.
+// build builds the plugin, which is a program of its own as any plugin is, and the launcher, which is the one that users have:
+// neither with the race detector, whose memory limits are not meant for, and without the C library, so that they need
+// nothing of the machine. It gives their directory.
 func build(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "plugin")
-	command := exec.Command("go", "build", "-o", program, "./plugin")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
+	dir := t.TempDir()
+	for name, source := range map[string]string{"plugin": "./plugin", "launcher": "../../cmd/host"} {
+		command := exec.Command("go", "build", "-o", filepath.Join(dir, name), source)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("build the %s: %v\n%s", name, err, out)
+		}
 	}
-	return program
+	return dir
 }

@@ -131,7 +131,7 @@ func fork3(args *cloneArgs) (uintptr, syscall.Errno) {
 		return pid, err
 	}
 	for {
-		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
+		_, _, _ = syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
 	}
 }
 

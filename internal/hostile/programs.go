@@ -154,10 +154,10 @@ const Launcher = "__launch"
 
 // Stay is what a daemon does: it ends the reaper that adopted it, if it can, and stays.
 func Stay() {
-	time.Sleep(100 * time.Millisecond) // until it was adopted
+	<-time.After(100 * time.Millisecond) // until it was adopted
 	parent := os.Getppid()
 	if line, err := os.ReadFile("/proc/" + itoa(parent) + "/cmdline"); err == nil && bytes.Contains(line, []byte(Launcher)) {
 		_ = unix.Kill(parent, unix.SIGKILL)
 	}
-	time.Sleep(time.Minute)
+	<-time.After(time.Minute)
 }

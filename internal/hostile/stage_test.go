@@ -37,7 +37,7 @@ func users() []user {
 
 // A stage is where a host and its plugins meet: a directory with
 //
-//	bin/       the programs: host, plugin
+//	bin/       the programs: host, launcher, plugin
 //	readable/  what plugins may read: file, and setuid, which makes another user of who runs it
 //	writable/  what they may write
 //	outside/   the user's files: secret, scratch
@@ -51,7 +51,7 @@ func (s stage) in(names ...string) string {
 }
 
 // setUp makes a stage for a user. Nothing above it keeps that user out, and its path is short, since sockets are in it.
-func setUp(t *testing.T, plugin string, who user) stage {
+func setUp(t *testing.T, programs string, who user) stage {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "hostile-")
 	if err != nil {
@@ -78,7 +78,8 @@ func setUp(t *testing.T, plugin string, who user) stage {
 		t.Fatal(err)
 	}
 	copyProgram(t, self, s.in("bin", "host"))
-	copyProgram(t, plugin, s.in("bin", "plugin"))
+	copyProgram(t, filepath.Join(programs, "launcher"), s.in("bin", "launcher"))
+	copyProgram(t, filepath.Join(programs, "plugin"), s.in("bin", "plugin"))
 	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Chown(path, who.id, who.id))
 	})
@@ -87,7 +88,7 @@ func setUp(t *testing.T, plugin string, who user) stage {
 	}
 	if os.Geteuid() == 0 {
 		// Of another user than the one who runs it.
-		copyProgram(t, plugin, s.in("readable", "setuid"))
+		copyProgram(t, s.in("bin", "plugin"), s.in("readable", "setuid"))
 		other := 1
 		if who.id != 0 {
 			other = 0
@@ -128,7 +129,6 @@ type scene struct {
 	target Target
 	words  []byte
 	opened []interface{ Close() error }
-	heard  []net.Listener // to which nobody confined may connect
 }
 
 // lay makes everything of a target that is not a host's.
@@ -202,7 +202,7 @@ func disk() string {
 		return ""
 	}
 	for _, entry := range entries {
-		path := filepath.Join("/dev", entry.Name())
+		path := "/dev/" + entry.Name()
 		if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeDevice != 0 && !strings.HasPrefix(entry.Name(), "loop") {
 			return path
 		}
@@ -256,7 +256,7 @@ func processesOf(words ...string) (found []int) {
 		if n, _ := fmt.Sscan(entry.Name(), &pid); n != 1 {
 			continue
 		}
-		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		line, err := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
 		if err != nil {
 			continue
 		}

@@ -14,10 +14,10 @@ import (
 // What a plugin leaves behind, in a session of its own and adopted by nobody, is gone within two seconds after the host was
 // killed, even if the plugin killed the reaper before (laws 41, 46). Without confinement it stays.
 func TestLaw41DaemonOfAHostilePlugin(t *testing.T) {
-	plugin := build(t)
+	programs := build(t)
 	for _, who := range users() {
 		t.Run(who.name, func(t *testing.T) {
-			s := setUp(t, plugin, who)
+			s := setUp(t, programs, who)
 			words := fmt.Sprintf("daemon-%d-%d", os.Getpid(), who.id)
 			command := s.run(victimRole, words, who)
 			out, err := command.StdoutPipe()

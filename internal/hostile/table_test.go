@@ -12,9 +12,9 @@ import (
 )
 
 // try has everything tried as a user, or skips the test where the machine cannot confine.
-func try(t *testing.T, plugin string, who user) *report {
+func try(t *testing.T, programs string, who user) *report {
 	t.Helper()
-	s := setUp(t, plugin, who)
+	s := setUp(t, programs, who)
 	out, err := s.run(judgeRole, "words-of-the-host", who).Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -35,12 +35,15 @@ func try(t *testing.T, plugin string, who user) *report {
 // What a hostile plugin can do with all the rights of its user is refused when it is confined, as root and as an ordinary
 // user, whether it may run programs or not (law 46). What it takes more of than it was granted is bounded, and the host goes
 // on serving others.
+//
+// Seen to fail: with set-user-id bits, leases, and shared memory let through by the filter, with devices on a mount that can be
+// written to, and with a stack that has no hard limit.
 func TestLaw46HostilePlugin(t *testing.T) {
-	plugin := build(t)
+	programs := build(t)
 	reports := map[string]*report{}
 	for _, who := range users() {
 		t.Run(who.name, func(t *testing.T) {
-			r := try(t, plugin, who)
+			r := try(t, programs, who)
 			reports[who.name] = r
 			for _, a := range Attacks() {
 				t.Run(a.Name, func(t *testing.T) { check(t, a, r.Attacks[a.Name], who) })

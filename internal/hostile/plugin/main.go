@@ -12,21 +12,24 @@ import (
 
 func main() {
 	runtime.LockOSThread() // attacks are made on threads that end with them, as this one would not
-	if len(os.Args) < 2 {
-		os.Exit(2)
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	if len(args) == 0 {
+		return 2
 	}
-	switch os.Args[1] {
+	switch args[0] {
 	case hostile.WordEnd:
-		return
 	case hostile.WordUser:
 		if os.Geteuid() == os.Getuid() && os.Getegid() == os.Getgid() {
-			os.Exit(int(syscall.EACCES))
+			return int(syscall.EACCES)
 		}
-		return
 	case hostile.WordStay:
 		hostile.Stay()
-		return
+	default:
+		inherited := hostile.Inherited()
+		sdk.Serve(hostile.Plugin(args[0], inherited))
 	}
-	inherited := hostile.Inherited()
-	sdk.Serve(hostile.Plugin(os.Args[1], inherited))
+	return 0
 }
