@@ -12,7 +12,7 @@ import (
 
 func main() {
 	runtime.LockOSThread() // attacks are made on threads that end with them, as this one would not
-	os.Exit(run(os.Args[1:]))
+	os.Exit(run(os.Args[1:])) //nolint:forbidigo // this is a main
 }
 
 func run(args []string) int {
