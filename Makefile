@@ -91,6 +91,11 @@ race: ## Run the tests of every module with the race detector
 bench: ## Print what plugins and calls cost, as ratios to bare go-plugin; BENCH= chooses
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x ./internal/bench
 
+.PHONY: sandbox
+sandbox: ## Print what a hostile plugin can do with and without confinement
+	@table=$$(mktemp) && trap 'rm -f "$$table"' EXIT && \
+	TOOLHOST_HOSTILE_TABLE=$$table $(GO) test ./internal/hostile -run Law46HostilePlugin -count 1 >&2 && cat "$$table"
+
 .PHONY: conformance
 conformance: ## Hold toolhost serve against the judges of its protocol, which come from npm
 	internal/conformance/run

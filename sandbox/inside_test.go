@@ -117,7 +117,7 @@ func rights([]string) (string, error) {
 		return "", err
 	}
 	bounding := 0
-	for c := uintptr(0); c < 64; c++ {
+	for c := range uintptr(64) {
 		if in, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err == nil {
 			bounding += in
 		}

@@ -187,6 +187,7 @@ func TestHostSide(t *testing.T) {
 		"scope", "tool", "service", "plugin/proto/...", "plugin/internal/wire", "plugin/sdk", "plugin/sdk/sdktest",
 		// Refused everywhere, by the order or by the compiler.
 		"plugins/*", "cmd/host", "examples/*", "internal/layering", "internal/bench", "internal/laws", "internal/conformance/plugin",
+		"internal/hostile", "internal/hostile/plugin",
 	}
 	for _, r := range toolhost().rows {
 		for _, name := range r.packages {

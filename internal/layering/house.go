@@ -155,6 +155,14 @@ func toolhost() house {
 				packages: []string{"internal/conformance/plugin"}, only: []string{"plugin/sdk"},
 				why: "a judge's fixtures come from a plugin like any other",
 			},
+			{
+				packages: []string{"internal/hostile"}, only: []string{"plugin/sdk"},
+				why: "an attacker is a plugin like any other",
+			},
+			{
+				packages: []string{"internal/hostile/plugin"}, only: []string{"internal/hostile", "plugin/sdk"},
+				why: "an attacker is a plugin like any other",
+			},
 			{packages: []string{"internal/layering"}, only: []string{}, why: "it reads the others as text"},
 			{packages: []string{"internal/bench"}, only: []string{}, why: "it holds nothing but tests"},
 			{packages: []string{"internal/laws"}, only: []string{}, why: "it holds nothing but tests"},
@@ -222,6 +230,7 @@ func toolhost() house {
 		},
 
 		exceptions: []exception{
+			{ruleGo, "internal/hostile.attempt", "an attack is made on a thread that ends with it, and that must not be another's"},
 			{ruleGo, "sandbox.endSignals", "the reaper is a process of its own: it holds no scope, and its goroutines end with it"},
 			{ruleGo, "plugin/sdk.takeStdio", "the lifeline is watched for as long as the process lasts, and ends it"},
 		},

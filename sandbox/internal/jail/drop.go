@@ -12,12 +12,13 @@ const (
 	maxFile    = 16 << 30 // bytes of one file
 	maxLocked  = 64 << 10 // bytes of locked memory
 	maxSignals = 1024     // that wait
+	maxStack   = 8 << 20  // bytes of the stack of the first thread, which is not counted as memory that is written in
 )
 
 // Limit sets the bounds of what one process uses. The memory is what it can write in, as
 // programs reserve addresses that they never use.
 func Limit(plan Plan) error {
-	for resource, most := range map[int]uint64{
+	bounds := map[int]uint64{
 		unix.RLIMIT_CORE:       0,
 		unix.RLIMIT_FSIZE:      maxFile,
 		unix.RLIMIT_MEMLOCK:    maxLocked,
@@ -28,7 +29,11 @@ func Limit(plan Plan) error {
 		unix.RLIMIT_NPROC:      uint64(max(plan.Processes, 1)), //nolint:gosec // it is positive
 		unix.RLIMIT_NOFILE:     uint64(max(plan.Files, 1)),     //nolint:gosec // it is positive
 		unix.RLIMIT_DATA:       uint64(max(plan.Memory, 1)),    //nolint:gosec // it is positive
-	} {
+	}
+	if !plan.Command { // some commands raise it
+		bounds[unix.RLIMIT_STACK] = maxStack
+	}
+	for resource, most := range bounds {
 		if err := limit(resource, most); err != nil {
 			return fmt.Errorf("limit %d to %d: %w", resource, most, err)
 		}

@@ -91,8 +91,9 @@ func (b *builder) collect() error {
 	for _, path := range b.plan.Protect {
 		all = append(all, shared{path, common | unix.MOUNT_ATTR_RDONLY, true})
 	}
-	for _, path := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"} {
-		all = append(all, shared{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, true})
+	for _, path := range devices(b.plan) {
+		// A device can be written to all the same; but not its mode, nor its times, which are the machine's.
+		all = append(all, shared{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_RDONLY, true})
 	}
 	if b.plan.System {
 		for _, path := range systemTrees(b.plan.Network) {
@@ -123,6 +124,16 @@ func (b *builder) collect() error {
 		return cmp.Compare(strings.Count(x.path, "/"), strings.Count(y.path, "/"))
 	})
 	return nil
+}
+
+// devices are what is in /dev. A plugin without programs has no /dev/zero: what is mapped of that and shared is memory that
+// no limit of a process counts.
+func devices(plan Plan) []string {
+	all := []string{"/dev/null", "/dev/full", "/dev/random", "/dev/urandom"}
+	if plan.Exec || plan.Command {
+		all = append(all, "/dev/zero")
+	}
+	return all
 }
 
 // clone gives a mount of what is at a path, with all that is mounted below it. A link on

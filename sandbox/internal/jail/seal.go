@@ -85,7 +85,7 @@ func rules(plan Plan) []landlock.Rule {
 	allow(rightsWrite|run, plan.Write...)
 	allow(rightsWrite|run, plan.Private...)
 	allow(rightsRun, plan.Run...)
-	allow(rightsDevice, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+	allow(rightsDevice, devices(plan)...)
 	if plan.System {
 		allow(rightsRead|run, systemTrees(plan.Network)...)
 		allow(rightsRead, "/proc", "/etc", "/dev")

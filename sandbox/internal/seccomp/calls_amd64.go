@@ -28,6 +28,14 @@ func oldWaits() []uint32 {
 	}
 }
 
+// oldModes give a file its mode.
+func oldModes() []moded {
+	return []moded{
+		{call: unix.SYS_CHMOD, mode: 1}, {call: unix.SYS_CREAT, mode: 1}, {call: unix.SYS_MKNOD, mode: 1},
+		{call: unix.SYS_OPEN, mode: 2, flags: 1},
+	}
+}
+
 // oldForks make processes.
 func oldForks() []uint32 { return []uint32{unix.SYS_FORK, unix.SYS_VFORK} }
 

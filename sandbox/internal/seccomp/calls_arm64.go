@@ -14,6 +14,8 @@ func oldFiles() []uint32 { return nil }
 
 func oldWaits() []uint32 { return nil }
 
+func oldModes() []moded { return nil }
+
 func oldForks() []uint32 { return nil }
 
 func oldDangers() []uint32 { return nil }

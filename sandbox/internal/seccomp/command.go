@@ -21,19 +21,14 @@ func commandRules(o Options) (table, error) {
 	t.rules[unix.SYS_PRLIMIT64] = onlyIf(values(0, 0)...)
 	// Linux, Linux that says it has 32 bits, and asking. Others make memory executable, or map the first page.
 	t.rules[unix.SYS_PERSONALITY] = onlyIf(values(0, 0, 8, 0xffffffff)...)
+	t.refuseModes(unix.S_ISUID) // directories of shared repositories have the other one
+	t.refuseLeases()
 	// To type into a terminal, to use the console, and to load a line discipline.
 	t.rules[unix.SYS_IOCTL] = rule{otherwise: allow}
 	for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCCONS, unix.TIOCSETD} {
 		t.refuseIf(unix.SYS_IOCTL, is(1, request))
 	}
 	return t, nil
-}
-
-// refuseIf refuses a call that is otherwise allowed.
-func (t table) refuseIf(call uint32, tests ...test) {
-	r := t.rules[call]
-	r.branches = append(r.branches, branch{tests, refuse(unix.EPERM)})
-	t.rules[call] = r
 }
 
 // neverCalls are a way around other rules, or a large part of the kernel that a command can do without.

@@ -26,6 +26,9 @@ const (
 func pluginRules(o Options) (table, error) {
 	t := table{rules: map[uint32]rule{}, otherwise: refuse(unix.EPERM)}
 	t.set(allow, slices.Concat(memory(), threads(), signals(), clocks(), identity(), files(), descriptors(), connections(), oldFiles(), oldWaits())...)
+	t.refuseModes(unix.S_ISUID, unix.S_ISGID)
+	t.refuseLeases()
+	t.setMemory(o)
 	t.setProcesses(o)
 	t.setSockets(o.Network)
 
@@ -45,6 +48,16 @@ func pluginRules(o Options) (table, error) {
 	t.rules[unix.SYS_IOCTL] = onlyIf(values(1,
 		unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, fionbio, fioclex, fionclex)...)
 	return t, nil
+}
+
+// setMemory refuses memory that no limit of a process counts: what is to be shared, though there is nobody to share it with,
+// and what grows downwards, as a stack.
+func (t table) setMemory(o Options) {
+	t.refuseIf(unix.SYS_MMAP, masked(3, unix.MAP_GROWSDOWN, unix.MAP_GROWSDOWN))
+	if !o.Exec {
+		const shared = unix.MAP_SHARED | unix.MAP_ANONYMOUS // MAP_SHARED_VALIDATE has the bit of MAP_SHARED, too
+		t.refuseIf(unix.SYS_MMAP, masked(3, shared, shared))
+	}
 }
 
 // setProcesses tells threads from processes.
@@ -185,7 +198,7 @@ func identity() []uint32 {
 // files are named here. Which ones there are and may be opened is decided elsewhere; devices, handles and mounts are not files.
 func files() []uint32 {
 	return []uint32{
-		unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
+		unix.SYS_OPENAT, unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
 		unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_STATFS, unix.SYS_UMASK,
 		unix.SYS_MKDIRAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
 		unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE,

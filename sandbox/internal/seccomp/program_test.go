@@ -285,7 +285,7 @@ async def main():
     return await asyncio.get_running_loop().run_in_executor(None, lambda: 7)
 assert asyncio.run(main()) == 7
 signal.raise_signal(signal.SIGCHLD)
-m = mmap.mmap(-1, 4096); m.close()
+m = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.close()
 print("hello", sys.version_info[0])
 `
 	const module = `
