@@ -107,7 +107,7 @@ func (d *draft) absent(ctx context.Context, t target) error {
 		parts = []string{t.missing[0], strings.TrimPrefix(t.resolved, t.missing[0]+"/")}
 	}
 	m := &missing{parent: path.Dir(parts[0]), name: path.Base(parts[0]), rest: path.Join(parts[1:]...), err: unix.ENOENT}
-	if err := d.system.suggest(ctx, d.caller.Gate, t.spelled, m); err != error(m) {
+	if err := d.system.suggest(ctx, d.caller.Gate, t.spelled, m); !errors.Is(err, m) {
 		return err
 	}
 	return &service.FileError{Kind: service.FileNotFound, Detail: "does not exist; write makes new files"}
