@@ -259,7 +259,9 @@ func (d *draft) rename(ctx context.Context, t, to target) error {
 		if err := d.moveTree(ctx, t, to, tree); err != nil {
 			return err
 		}
-		change.Notes = []string{withinIt(tree)}
+		if len(tree) > 0 {
+			change.Notes = []string{withinIt(tree)}
+		}
 		within = " " + withinIt(tree)
 	case service.Symlink:
 		target, err := beneath.Readlink(int(d.system.dir.Fd()), t.resolved)
@@ -345,7 +347,9 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 			return err
 		}
 		before.Tree = tree
-		change.Notes = []string{withinIt(tree)}
+		if len(tree) > 0 {
+			change.Notes = []string{withinIt(tree)}
+		}
 		d.noteTree(t, tree)
 	case service.Symlink:
 		target, err := beneath.Readlink(int(d.system.dir.Fd()), t.resolved)

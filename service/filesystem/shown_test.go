@@ -157,6 +157,9 @@ func TestNotesOfAFile(t *testing.T) {
 	if err := os.Symlink("crlf", root+"/l"); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(root+"/none", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		change service.Change
 		want   string
@@ -169,6 +172,7 @@ func TestNotesOfAFile(t *testing.T) {
 		"a removed file":     {service.RemoveFile{Path: "crlf"}, ""},
 		"a link":             {service.RemoveFile{Path: "l"}, "link to crlf"},
 		"a directory":        {service.RemoveFile{Path: "d", Recursive: true}, "with 1 files and directories in it"},
+		"an empty directory": {service.RemoveFile{Path: "none"}, ""},
 		"a directory's move": {service.MoveFile{From: "d", To: "e"}, "with 1 files and directories in it"},
 	} {
 		if got := strings.Join(staged(t, f, tt.change).Files[0].Notes, "|"); got != tt.want {
