@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -73,7 +74,7 @@ func (o *order) arrive(post string, messages []envelope, now time.Time) (cancell
 	defer o.mu.Unlock()
 	o.early = slices.DeleteFunc(o.early, func(e early) bool { return now.Sub(e.at) >= earlyFor })
 	own := &arrival{over: make(chan struct{})}
-	idle = true
+	idle = len(messages) > 0
 	for _, m := range messages {
 		switch {
 		case m.isRequest():
@@ -209,9 +210,8 @@ func (d *door) serveInOrder(w http.ResponseWriter, r *http.Request, v *visit, sa
 		answerCancelled(w, cancelled[0])
 		return
 	}
-	if idle && !said.batch {
-		w.WriteHeader(http.StatusAccepted)
-		return
+	if idle && !said.batch { // the SDK has still to judge the rest of the HTTP request
+		r.Body = io.NopCloser(strings.NewReader(cancelsNothing))
 	}
 	if len(awaits) > 0 {
 		await(r.Context(), awaits)
@@ -221,6 +221,9 @@ func (d *door) serveInOrder(w http.ResponseWriter, r *http.Request, v *visit, sa
 	}
 	d.withSessions.ServeHTTP(w, visiting(r, v))
 }
+
+// cancelsNothing is a notification that cancels a request which nobody makes.
+const cancelsNothing = `{"jsonrpc":"2.0","method":"` + methodCancelled + `","params":{"requestId":"toolhost/over"}}`
 
 // await waits for arrivals, so long at most.
 func await(ctx context.Context, all []*arrival) {
