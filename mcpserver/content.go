@@ -65,13 +65,18 @@ func (f *face) failed(result *mcp.CallToolResult, name string, identity tool.Ide
 	result.Content = append(result.Content, &mcp.TextContent{Text: text})
 }
 
-// completed gives what the model reads, and the structured value to a client that knows
-// of it; declared says whether it was told what that is.
+// completed gives what the model reads: the content, or where there is none the structured
+// value. A client that knows of structured values may show its model that one alone, or the
+// content alone; so what is large is given once, where every client shows it, and beside
+// content of the tool's own there is a structured value only if it was declared, or asked
+// for. declared says whether the client was told what it is.
 func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, declared bool, s tool.Settlement) {
 	for _, c := range s.Content {
 		result.Content = append(result.Content, content(c))
 	}
-	structured := len(s.Structured) > 0 && (sessionless(req) || req.ProtocolVersion() >= revisionStructured && isObject(s.Structured))
+	known := len(s.Structured) > 0 && (sessionless(req) || req.ProtocolVersion() >= revisionStructured && isObject(s.Structured))
+	small := len(s.Content) == 0 && len(s.Structured) <= maxDoubled
+	structured := known && (declared || small || req.Params.Meta[metaStructured] == true)
 	if structured {
 		result.StructuredContent = s.Structured
 	}
@@ -104,7 +109,7 @@ func (f *face) completed(req *mcp.CallToolRequest, result *mcp.CallToolResult, d
 func declaresOutput(capture *registry.Capture, name string, anyValue bool) bool {
 	for _, d := range capture.Definitions() {
 		if d.Name == name {
-			return len(d.Output) > 0 && (anyValue || describesObject(d.Output))
+			return declares(d) && (anyValue || describesObject(d.Output))
 		}
 	}
 	return false

@@ -14,6 +14,14 @@
 // registered since (law 7). In the second a call names no list, so it is captured at the
 // call.
 //
+// # Results
+//
+// Clients show their model the content of a result, or if there is one the structured
+// value alone. A tool that is projected (law 16) has content for the model: it declares no
+// structured value to clients, and gives one only to a call that asks for it in its _meta,
+// with "toolhost/structured": true. Any other tool declares its output, which is given as
+// text too, up to 8 KiB, or beyond that as text alone where it was not declared.
+//
 // # Approvals
 //
 // Every question goes to the host's [permission.Queue], through an [Approver], which

@@ -254,7 +254,7 @@ func visits(next mcp.MethodHandler) mcp.MethodHandler {
 			return next(ctx, method, req)
 		}
 		if v.session != nil && !strings.HasPrefix(method, "notifications/") {
-			v.session.order.began(postOf(req.GetExtra()))
+			defer v.session.order.began(postOf(req.GetExtra()))()
 		}
 		switch method {
 		case methodInitialize:

@@ -29,6 +29,9 @@ const (
 	metaRan          = "toolhost/ran"
 	metaLost         = "toolhost/lost"
 	metaInstructions = "toolhost/instructions"
+	// metaStructured, if it is true, asks for the structured value of a call that has
+	// content beside it.
+	metaStructured = "toolhost/structured"
 )
 
 // local is the principal of whoever needs no token.

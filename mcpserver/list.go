@@ -28,10 +28,18 @@ func definition(d tool.Definition) *mcp.Tool {
 		Name: d.Name, Title: d.Title, Description: d.Description, InputSchema: d.Input, Annotations: annotations(d),
 		Meta: mcp.Meta{metaID: d.ID},
 	}
-	if len(d.Output) > 0 {
+	if declares(d) {
 		t.OutputSchema = d.Output
 	}
 	return t
+}
+
+// declares says whether clients are told what the structured value of a tool is. They are
+// to be given it then with every result, and many give their model nothing else; so not
+// where a tool has content of its own, which is what a model is to read, nor of a string,
+// which is given as text.
+func declares(d tool.Definition) bool {
+	return len(d.Output) > 0 && !d.Projected && !describesAll(d.Output, "string")
 }
 
 // withoutValues takes from a tool what the era with sessions does not know: structured
@@ -44,11 +52,14 @@ func withoutValues(t *mcp.Tool) *mcp.Tool {
 }
 
 // describesObject reports whether all that a schema allows are objects.
-func describesObject(schema json.RawMessage) bool {
+func describesObject(schema json.RawMessage) bool { return describesAll(schema, "object") }
+
+// describesAll reports whether all that a schema allows is of that type.
+func describesAll(schema json.RawMessage, of string) bool {
 	var described struct {
 		Type any `json:"type"`
 	}
-	return json.Unmarshal(schema, &described) == nil && described.Type == "object"
+	return json.Unmarshal(schema, &described) == nil && described.Type == of
 }
 
 // annotations are hints, from the effects that the tool declares. Only what can be
@@ -235,7 +246,7 @@ func initializedFirst(next mcp.MethodHandler) mcp.MethodHandler {
 
 func sameDefinition(a, b tool.Definition) bool {
 	return a.ID == b.ID && a.Title == b.Title && a.Description == b.Description && a.Effects == b.Effects &&
-		a.Irreversible == b.Irreversible && string(a.Input) == string(b.Input) && string(a.Output) == string(b.Output)
+		a.Irreversible == b.Irreversible && a.Projected == b.Projected && string(a.Input) == string(b.Input) && string(a.Output) == string(b.Output)
 }
 
 // follow mirrors the tools until ctx is over or the Location is closed.

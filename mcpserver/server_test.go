@@ -44,7 +44,7 @@ func TestListAndCall(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "list", Arguments: map[string]any{"path": "."}})
-		if err != nil || result.IsError || result.StructuredContent == nil {
+		if err != nil || result.IsError || result.StructuredContent != nil || !strings.Contains(text(result), "has no entries") {
 			t.Errorf("got %+v, %v", result, err)
 		}
 		_, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "nothing"})

@@ -121,4 +121,8 @@ type FileChange struct {
 	// Names is how many other names the file has, as hard links: they keep the old
 	// content.
 	Names int
+	// Notes are what whoever is asked is told of the file in words and the counts above do
+	// not say, a line each: ends of lines that change, a mark, that the file is read-only.
+	// Where the diff is withheld there are none.
+	Notes []string
 }

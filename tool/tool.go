@@ -23,7 +23,8 @@ type Tool struct {
 	// Output describes the complete output of the executor. Empty means any value.
 	Output json.RawMessage
 	// Structured describes the structured value of the settlement where that is
-	// smaller than the output (law 16). Empty means that it is the output.
+	// smaller than the output, or has content beside it that is for the model (law 16).
+	// Empty means that it is the output.
 	Structured json.RawMessage
 	// Effects is the most that a call may do (law 23).
 	Effects Effects
@@ -128,6 +129,9 @@ type Definition struct {
 	Effects Effects `json:"effects"`
 	// Irreversible says that a call may do what cannot be undone.
 	Irreversible bool `json:"irreversible,omitempty"`
+	// Projected says that calls give content of their own: it is what a model reads, and
+	// the structured value, which Output then describes, is for programs (law 16).
+	Projected bool `json:"projected,omitempty"`
 }
 
 // An Advertisement is what one tool says of itself to be listed (law 10).

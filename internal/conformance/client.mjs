@@ -75,10 +75,21 @@ for (const [transportName, transport] of Object.entries(transports)) {
         assert.ok(!result.isError);
       });
 
-      it("gives a value that fits its schema, and text beside it", async () => {
+      it("gives a value that fits its schema, as text too", async () => {
         const result = await client.callTool({ name: "test_structured_output", arguments: { a: 2, b: 3 } });
         assert.deepEqual(result.structuredContent, { sum: 5 });
+        assert.deepEqual(JSON.parse(textOf(result)), { sum: 5 });
+      });
+
+      it("gives a tool's own words alone, and the value to who asks for it", async () => {
+        const call = { name: "test_projected_output", arguments: { a: 2, b: 3 } };
+        const { tools } = await client.listTools();
+        assert.equal(tools.find((t) => t.name === call.name).outputSchema, undefined);
+        const result = await client.callTool(call);
+        assert.equal(result.structuredContent, undefined);
         assert.match(textOf(result), /2 and 3 are 5/);
+        const asked = await client.callTool({ ...call, _meta: { "toolhost/structured": true } });
+        assert.deepEqual(asked.structuredContent, { sum: 5 });
       });
 
       it("gives images, sounds and resources", async () => {

@@ -46,7 +46,7 @@ func New[In, Out any](description string, handler func(ctx context.Context, call
 // project is pure: it depends on nothing but its arguments and cannot fail. What
 // it returns is the structured value, which may be smaller than the output, and
 // the content that the model reads; without content the structured value is all
-// there is.
+// there is. A model is given one of the two, so the content holds all that it needs.
 func NewProjected[In, Out, Structured any](
 	description string,
 	handler func(ctx context.Context, call Call, in In) (Out, error),

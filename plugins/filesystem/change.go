@@ -15,8 +15,10 @@ const shownDiff = 8 << 10
 // changeOutput is what became of a change.
 type changeOutput struct {
 	Changes []fileChange `json:"changes" jsonschema:"what was done, in order; empty when everything was so already"`
+	Diff    string       `json:"diff,omitempty" jsonschema:"of edit and patch, the beginning of the diff"`
+	Notes   []string     `json:"notes,omitempty" jsonschema:"what is missing, and how to get it"`
 
-	diff string // as much as the model may see
+	diff string // as much as the model may see, before it is shortened
 }
 
 type fileChange struct {
@@ -27,6 +29,8 @@ type fileChange struct {
 	Removed    int    `json:"removed,omitempty" jsonschema:"lines that were removed"`
 	Size       int64  `json:"size" jsonschema:"size of the file afterwards in bytes"`
 	OtherNames int    `json:"other_names,omitempty" jsonschema:"how many hard links to the file still have the old content"`
+
+	Notes []string `json:"notes,omitempty" jsonschema:"what else is to be known of the file, such as line ends that changed"`
 }
 
 // prepare stages a change, and says what permission and review it needs. A change that
@@ -45,6 +49,7 @@ func (t tools) prepare(ctx context.Context, change sdk.Change, withDiff bool) (s
 	for _, f := range staged.Files {
 		out.Changes = append(out.Changes, fileChange{
 			Kind: string(f.Kind), Path: f.Path, From: f.From, Added: f.Added, Removed: f.Removed, Size: f.Size, OtherNames: f.Names,
+			Notes: f.Notes,
 		})
 		targets = append(targets, f.Path)
 	}
@@ -70,31 +75,46 @@ func unchanged[In any](context.Context, sdk.Call, In) (changeOutput, error) {
 }
 
 // projectChange says what was done, a line for each file, and shows the diff if it is
-// short.
+// short. What is to be known of a file stands below its line, unless a diff begins with it.
 func projectChange[In any](_ In, out changeOutput) (changeOutput, []sdk.Content) {
 	var text sheet
-	for _, c := range out.Changes {
-		if !text.add(c.line(&text)) {
-			break
-		}
-	}
 	var notes []string
-	if len(out.Changes) == 0 {
-		notes = append(notes, "nothing was to be done: everything is so already")
-	}
 	diff := escaped(out.diff)
 	if diff != out.diff {
 		notes = append(notes, `control characters in the diff are written as \u and four digits`)
 	}
-	if len(diff) > shownDiff {
-		diff = diff[:strings.LastIndexByte(diff[:shownDiff], '\n')+1]
+	whole := diff != "" && beginning(diff, shownDiff, textLines) == diff
+	shown := 0
+	for shown < len(out.Changes) && text.add(out.Changes[shown].lines(&text, !whole)...) {
+		shown++
+	}
+	if len(out.Changes) == 0 {
+		notes = append(notes, "nothing was to be done: everything is so already")
+	}
+	notes = append(notes, cutNote("changes", shown, len(out.Changes), false, "all of them were made"))
+	out.Changes = out.Changes[:shown]
+	out.Diff = beginning(diff, min(shownDiff, textBytes-text.text.Len()-1), textLines-text.lines-1)
+	if out.Diff != diff {
 		notes = append(notes, "the diff is longer than this; read the file to see all of it")
 	}
 	content := text.text.String()
-	if diff != "" {
-		content += "\n" + diff
+	if out.Diff != "" {
+		content += "\n" + out.Diff
 	}
-	return out, blocks(content, append(notes, text.oddNote()))
+	out.Notes = said(append(notes, text.oddNote())...)
+	return out, blocks(content, out.Notes)
+}
+
+// beginning is as many whole lines of a text as there is room for.
+func beginning(text string, bytes, lines int) string {
+	end := 0
+	for line := range strings.Lines(text) {
+		if lines--; end+len(line) > bytes || lines < 0 {
+			break
+		}
+		end += len(line)
+	}
+	return text[:end]
 }
 
 // escaped is a diff in which nothing controls how it is shown: what a carriage return
@@ -115,6 +135,17 @@ func escaped(diff string) string {
 var verbs = map[string]string{
 	"created": "created", "changed": "changed", "moved": "moved", "removed": "removed",
 	"directory_made": "made directory", "directory_moved": "moved directory", "directory_removed": "removed directory",
+}
+
+// lines are what was done to a file and, if that is wanted, what else is to be known of it.
+func (c fileChange) lines(text *sheet, notes bool) []string {
+	lines := []string{c.line(text)}
+	if notes {
+		for _, note := range c.Notes {
+			lines = append(lines, "  "+note)
+		}
+	}
+	return lines
 }
 
 // line is what was done to a file.

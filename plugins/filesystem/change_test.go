@@ -57,8 +57,8 @@ func TestChangeTools(t *testing.T) {
 		t.Errorf("got %s", o)
 	}
 	call(t, p, "edit", on("path", "a", "edits", []any{map[string]any{"old": "one", "new": "1"}, map[string]any{"old": "1\n2", "new": "1 2"}}))
-	checkTexts(t, call(t, p, "move", on("from", "d", "to", "e/d")).Content, "moved directory d -> e/d\n")
-	checkTexts(t, call(t, p, "remove", on("path", "new", "recursive", true)).Content, "removed directory new\n")
+	checkTexts(t, call(t, p, "move", on("from", "d", "to", "e/d")).Content, "moved directory d -> e/d\n  with 1 files and directories in it\n")
+	checkTexts(t, call(t, p, "remove", on("path", "new", "recursive", true)).Content, "removed directory new\n  with 1 files and directories in it\n")
 	checkTexts(t, call(t, p, "mkdir", on("path", "m/n")).Content, "made directory m/n\n")
 	checkTexts(t, call(t, p, "mkdir", on("path", "m/n")).Content, "[nothing was to be done: everything is so already]")
 	o = call(t, p, "patch", on("patch", "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-1 2\n+3\n*** Add File: c\n+c\n*** End Patch\n"))

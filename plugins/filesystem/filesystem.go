@@ -42,8 +42,9 @@
 // written as a JSON string. A text has at most 50 KiB and 2,000 lines with its
 // notes, the bounds that a host begins with (law 17).
 //
-// The structured value is the output, except that grep's has no text: it counts,
-// and tells the lines by number.
+// The structured value holds the same: what the text shows and no more of it, and the
+// notes. So whoever is given only one of them misses nothing; a model that was given both
+// would read everything twice.
 package filesystem
 
 import (

@@ -22,6 +22,8 @@ type globOutput struct {
 	Paths     []string `json:"paths" jsonschema:"the files that match, in the order that was asked for, relative to the root"`
 	Truncated bool     `json:"truncated" jsonschema:"true when there are more files than these"`
 	Skipped   skipped  `json:"skipped,omitzero" jsonschema:"how many names that match were left out, by reason; a directory that was not entered counts as one"`
+
+	Notes []string `json:"notes,omitempty" jsonschema:"what is missing, and how to get it"`
 }
 
 func (t tools) glob(ctx context.Context, _ sdk.Call, in globInput) (globOutput, error) {
@@ -59,5 +61,7 @@ func projectGlob(in globInput, out globOutput) (globOutput, []sdk.Content) {
 	notes = append(notes,
 		cutNote("paths", shown, len(out.Paths), out.Truncated, "narrow the pattern or the path"),
 		out.Skipped.note(), text.oddNote())
-	return out, blocks(text.text.String(), notes)
+	out.Truncated = out.Truncated || shown < len(out.Paths)
+	out.Paths, out.Notes = out.Paths[:shown], said(notes...)
+	return out, blocks(text.text.String(), out.Notes)
 }

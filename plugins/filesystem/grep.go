@@ -59,18 +59,29 @@ type match struct {
 	After     []string `json:"after,omitempty" jsonschema:"the lines after"`
 }
 
-// grepStructured is grep's structured value: where the matches are, not what they
-// say, which the text has.
+// grepStructured is grep's structured value: the lines that the text shows, by file.
 type grepStructured struct {
 	grepCounts
-	Matches int         `json:"matches" jsonschema:"how many matching lines there are in files"`
-	Shown   int         `json:"shown" jsonschema:"how many of them the text shows, the first ones"`
+	Matches int         `json:"matches" jsonschema:"how many matching lines were found, up to the limit"`
+	Shown   int         `json:"shown" jsonschema:"how many of them are in files, the first ones"`
 	Files   []fileLines `json:"files" jsonschema:"the files that have matches, sorted by path; none with mode files or count"`
+	Notes   []string    `json:"notes,omitempty" jsonschema:"what is missing, and how to get it"`
 }
 
 type fileLines struct {
-	Path  string `json:"path" jsonschema:"relative to the root"`
-	Lines []int  `json:"lines" jsonschema:"numbers of the lines that match"`
+	Path  string      `json:"path" jsonschema:"relative to the root"`
+	Lines []shownLine `json:"lines" jsonschema:"the lines that match, and with context those beside them"`
+}
+
+// shownLine is a line as an answer shows it.
+type shownLine struct {
+	Line      int    `json:"line" jsonschema:"number of the line, from 1"`
+	Text      string `json:"text" jsonschema:"the line without its end; of a long one a part around the match"`
+	Context   bool   `json:"context,omitempty" jsonschema:"true for a line that stands beside a match"`
+	Column    int    `json:"column,omitempty" jsonschema:"where the match begins in a line that is cut, in bytes from 1"`
+	CutBefore int    `json:"cut_before,omitempty" jsonschema:"bytes of the line before the text"`
+	CutAfter  int    `json:"cut_after,omitempty" jsonschema:"bytes of the match or the line after the text"`
+	To        int    `json:"to,omitempty" jsonschema:"the last line of the match, if the bytes after the text go on to it"`
 }
 
 func (t tools) grep(ctx context.Context, _ sdk.Call, in grepInput) (grepOutput, error) {
@@ -121,26 +132,27 @@ func (in grepInput) check() error {
 
 func projectGrep(in grepInput, out grepOutput) (grepStructured, []sdk.Content) {
 	var text sheet
+	structured := grepStructured{grepCounts: out.grepCounts, Files: []fileLines{}}
+	var notes []string
 	if mode := sdk.GrepMode(in.Mode); mode == sdk.GrepFiles || mode == sdk.GrepCount {
 		shown := countText(&text, out.Counts, mode == sdk.GrepCount)
-		structured := grepStructured{grepCounts: out.grepCounts, Files: []fileLines{}}
-		return structured, blocks(text.text.String(), append(countNotes(in, out, shown), text.oddNote()))
+		structured.Truncated = out.Truncated || shown < len(out.Counts)
+		structured.Counts = out.Counts[:shown]
+		notes = countNotes(in, out, shown)
+	} else {
+		structured.Matches = len(out.Matches)
+		structured.Files, structured.Shown = grepText(&text, out.Matches, in.Context > 0)
+		structured.Truncated = out.Truncated || structured.Shown < len(out.Matches)
+		notes = grepNotes(in, out, structured.Shown)
 	}
-	shown := grepText(&text, out.Matches, in.Context > 0)
-	structured := grepStructured{grepCounts: out.grepCounts, Matches: len(out.Matches), Shown: shown, Files: []fileLines{}}
-	for i, m := range out.Matches {
-		if i == 0 || m.Path != out.Matches[i-1].Path {
-			structured.Files = append(structured.Files, fileLines{Path: m.Path})
-		}
-		last := &structured.Files[len(structured.Files)-1]
-		last.Lines = append(last.Lines, m.Line)
-	}
-	return structured, blocks(text.text.String(), append(grepNotes(in, out, shown), text.oddNote()))
+	structured.Notes = said(append(notes, text.oddNote())...)
+	return structured, blocks(text.text.String(), structured.Notes)
 }
 
-// grepText writes the matches that fit, and says how many did. Context that
-// matches share is written once.
-func grepText(text *sheet, matches []match, context bool) int {
+// grepText writes the matches that fit, and gives the lines that it wrote, and of how many
+// matches they are. Context that matches share is written once.
+func grepText(text *sheet, matches []match, context bool) (files []fileLines, shown int) {
+	files = []fileLines{}
 	end := 0 // the last line written of the file
 	for i, m := range matches {
 		sameFile := i > 0 && matches[i-1].Path == m.Path
@@ -153,71 +165,89 @@ func grepText(text *sheet, matches []match, context bool) int {
 			after = after[:max(0, min(len(after), matches[i+1].Line-last-1))]
 		}
 		first := max(m.Line-len(m.Before), end+1)
-		var lines []string
-		if context && i > 0 && (!sameFile || first > end+1) {
-			lines = append(lines, "--")
+		var lines []shownLine
+		for n := first; n < m.Line; n++ {
+			lines = append(lines, shownLine{Line: n, Text: m.Before[len(m.Before)-(m.Line-n)], Context: true})
+		}
+		own := m.lines()
+		lines = append(lines, own...)
+		for j, s := range after {
+			lines = append(lines, shownLine{Line: last + 1 + j, Text: s, Context: true})
 		}
 		path := text.name(m.Path)
-		for n := first; n < m.Line; n++ {
-			lines = append(lines, contextLine(path, n, m.Before[len(m.Before)-(m.Line-n)]))
-		}
-		lines = append(lines, m.lines(path)...)
-		for j, s := range after {
-			lines = append(lines, contextLine(path, last+1+j, s))
-		}
-		if !text.add(lines...) {
-			if i == 0 && text.add(m.lines(path)...) { // one match is shown, whatever its context takes
-				i = 1
+		apart := context && i > 0 && (!sameFile || first > end+1)
+		if !text.add(written(path, lines, apart)...) {
+			if i > 0 || !text.add(written(path, own, false)...) {
+				return files, i
 			}
-			return i
+			return []fileLines{{m.Path, own}}, 1 // one match is shown, whatever its context takes
 		}
+		if !sameFile {
+			files = append(files, fileLines{Path: m.Path})
+		}
+		file := &files[len(files)-1]
+		file.Lines = append(file.Lines, lines...)
 		end = last + len(after)
 	}
-	return len(matches)
+	return files, len(matches)
 }
 
-func contextLine(path string, n int, text string) string {
-	if text == "" {
-		return fmt.Sprintf("%s-%d-", path, n)
+// written are lines of a file as a text shows them, below "--" if they stand apart from
+// those above.
+func written(path string, lines []shownLine, apart bool) []string {
+	out := make([]string, 0, len(lines)+1)
+	if apart {
+		out = append(out, "--")
 	}
-	return fmt.Sprintf("%s-%d- %s", path, n, text)
+	for _, l := range lines {
+		out = append(out, l.in(path))
+	}
+	return out
 }
 
 // lines are those of a match: one, or several.
-func (m match) lines(path string) []string {
+func (m match) lines() []shownLine {
+	only := shownLine{Line: m.Line, Text: m.Text, CutBefore: m.CutBefore, CutAfter: m.CutAfter}
+	if m.CutBefore > 0 || m.CutAfter > 0 && m.Lines < 2 {
+		only.Column = m.Column
+	}
 	if m.Lines < 2 {
-		return []string{m.line(path)}
+		return []shownLine{only}
 	}
-	texts := strings.Split(m.Text, "\n")
-	for i := range texts {
-		texts[i] = strings.TrimSuffix(texts[i], "\r")
+	var lines []shownLine
+	for i, text := range strings.Split(m.Text, "\n") {
+		lines = append(lines, shownLine{Line: m.Line + i, Text: strings.TrimSuffix(text, "\r")})
 	}
-	first := m
-	first.Text, first.CutAfter = texts[0], 0
-	lines := []string{first.line(path)}
-	for i, text := range texts[1:] {
-		lines = append(lines, match{Line: m.Line + 1 + i, Text: text}.line(path))
-	}
-	if m.CutAfter > 0 {
-		lines[len(lines)-1] += fmt.Sprintf(" [%d bytes after, to line %d]", m.CutAfter, m.Line+m.Lines-1)
+	lines[0].Column, lines[0].CutBefore = only.Column, m.CutBefore
+	if last := &lines[len(lines)-1]; m.CutAfter > 0 {
+		last.CutAfter, last.To = m.CutAfter, m.Line+m.Lines-1
 	}
 	return lines
 }
 
-func (m match) line(path string) string {
-	at := fmt.Sprintf("%s:%d:", path, m.Line)
-	switch {
-	case m.CutBefore > 0 && m.CutAfter > 0:
-		return fmt.Sprintf("%s [column %d, %d bytes before] %s [%d bytes after]", at, m.Column, m.CutBefore, m.Text, m.CutAfter)
-	case m.CutBefore > 0:
-		return fmt.Sprintf("%s [column %d, %d bytes before] %s", at, m.Column, m.CutBefore, m.Text)
-	case m.CutAfter > 0:
-		return fmt.Sprintf("%s [column %d] %s [%d bytes after]", at, m.Column, m.Text, m.CutAfter)
-	case m.Text == "":
-		return at
-	default:
-		return at + " " + m.Text
+// in is the line as a text shows it.
+func (l shownLine) in(path string) string {
+	mark := ":"
+	if l.Context {
+		mark = "-"
 	}
+	line := fmt.Sprintf("%s%s%d%s", path, mark, l.Line, mark)
+	switch {
+	case l.CutBefore > 0:
+		line += fmt.Sprintf(" [column %d, %d bytes before]", l.Column, l.CutBefore)
+	case l.Column > 0:
+		line += fmt.Sprintf(" [column %d]", l.Column)
+	}
+	if l.Text != "" || l.Column > 0 {
+		line += " " + l.Text
+	}
+	switch {
+	case l.To > 0:
+		line += fmt.Sprintf(" [%d bytes after, to line %d]", l.CutAfter, l.To)
+	case l.CutAfter > 0:
+		line += fmt.Sprintf(" [%d bytes after]", l.CutAfter)
+	}
+	return line
 }
 
 // countText writes the files that fit, and says how many did.

@@ -142,7 +142,10 @@ m.js:3: [column 703, 700 bytes before] aax
 	}
 }
 
-// Where the matches are is in the structured value; what they say is not.
+// What the text shows is in the structured value: the lines with their text, and what is
+// missing.
+//
+// Seen to fail: with the lines that the text has no room for; without what is cut.
 func TestGrepStructured(t *testing.T) {
 	out := grepOutput{
 		grepCounts: grepCounts{
@@ -150,17 +153,21 @@ func TestGrepStructured(t *testing.T) {
 		},
 		Matches: []match{
 			{Path: "a", Line: 1, Column: 1, Text: "needle", After: []string{"hay"}},
-			{Path: "a", Line: 2, Column: 1, Text: "needle"},
-			{Path: "b", Line: 1, Column: 1, Text: "needle"},
+			{Path: "a", Line: 2, Column: 70, Text: "needle", CutBefore: 60, CutAfter: 9},
+			{Path: "b", Line: 1, Column: 1, Lines: 5, Text: "nee\r\ndle", CutAfter: 30},
 		},
 	}
-	structured, _ := projectGrep(grepInput{Pattern: "needle"}, out)
+	structured, _ := projectGrep(grepInput{Pattern: "needle", Context: 1}, out)
 	got, err := json.Marshal(structured)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"path":".","searched":7,"truncated":true,"omitted":2,"incomplete":["log"],"skipped":{"binary":1},` +
-		`"matches":3,"shown":3,"files":[{"path":"a","lines":[1,2]},{"path":"b","lines":[1]}]}`
+		`"matches":3,"shown":3,"files":[{"path":"a","lines":[{"line":1,"text":"needle"},` +
+		`{"line":2,"text":"needle","column":70,"cut_before":60,"cut_after":9}]},` +
+		`{"path":"b","lines":[{"line":1,"text":"nee"},{"line":2,"text":"dle","cut_after":30,"to":5}]}],` +
+		`"notes":["matching lines shown: 3; left out: 2; narrow the pattern, path or include, or raise limit",` +
+		`"not searched to the end, for being binary or too large: log","left out: 1 binary"]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -205,8 +212,16 @@ func TestGrepTextIsBounded(t *testing.T) {
 				Matches: tt.matches,
 			})
 			checkBounded(t, content)
-			if structured.Shown != tt.shown {
-				t.Errorf("%d shown, want %d", structured.Shown, tt.shown)
+			lines := 0
+			for _, f := range structured.Files {
+				for _, l := range f.Lines {
+					if !l.Context {
+						lines++
+					}
+				}
+			}
+			if structured.Shown != tt.shown || lines != tt.shown || !structured.Truncated {
+				t.Errorf("%d shown, %d of them in files, want %d", structured.Shown, lines, tt.shown)
 			}
 		})
 	}

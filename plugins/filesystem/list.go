@@ -20,6 +20,8 @@ type listOutput struct {
 	Entries   []entry `json:"entries" jsonschema:"sorted, each directory before what is in it"`
 	Truncated bool    `json:"truncated" jsonschema:"true when there are more entries than these"`
 	Skipped   skipped `json:"skipped,omitzero" jsonschema:"how many names were left out or not entered, by reason"`
+
+	Notes []string `json:"notes,omitempty" jsonschema:"what is missing, and how to get it"`
 }
 
 type entry struct {
@@ -84,7 +86,10 @@ func projectList(_ listInput, out listOutput) (listOutput, []sdk.Content) {
 	}
 	left := out.Skipped
 	left.Ignored = 0
-	return out, blocks(text.text.String(), append(notes, left.note(), text.oddNote()))
+	out.Truncated = out.Truncated || shown < len(out.Entries)
+	out.Entries = out.Entries[:shown]
+	out.Notes = said(append(notes, left.note(), text.oddNote())...)
+	return out, blocks(text.text.String(), out.Notes)
 }
 
 func (e entry) line(text *sheet) string {

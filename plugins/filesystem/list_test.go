@@ -62,8 +62,8 @@ src/to -> "a\u001bb"
 		t.Run(tt.name, func(t *testing.T) {
 			structured, content := projectList(listInput{}, tt.out)
 			checkTexts(t, content, tt.want...)
-			if len(structured.Entries) != len(tt.out.Entries) {
-				t.Error("the structured value is not the output")
+			if len(structured.Entries) != len(tt.out.Entries) || !notesAreThoseOf(structured.Notes, tt.want) {
+				t.Errorf("the structured value is %+v", structured)
 			}
 		})
 	}
@@ -74,7 +74,10 @@ func TestListTextIsBounded(t *testing.T) {
 	for _, path := range numbered(1000, strings.Repeat("d/", 40)+"%04d") {
 		out.Entries = append(out.Entries, entry{Path: path, Kind: "file", Size: 1})
 	}
-	_, content := projectList(listInput{}, out)
+	structured, content := projectList(listInput{}, out)
+	if len(structured.Entries) != 534 || len(out.Entries) != 1000 {
+		t.Errorf("%d entries, want 534, as in the text", len(structured.Entries))
+	}
 	checkBounded(t, content)
 	got := texts(t, content)
 	want := "[entries shown: 534; left out: more than 466; list a directory further down, or use glob]"

@@ -179,12 +179,14 @@ func TestCalls(t *testing.T) {
 		},
 		{
 			"read", `{"path": "./src/../README.md", "offset": 2, "limit": 1.0}`, []string{"\n", "[line 2 of 3; next page: offset=3]"},
-			`{"path":"README.md","text":"\n","first_line":2,"lines":1,"total_lines":3,"next_offset":3,"size":15,"encoding":"utf-8"}`,
+			`{"path":"README.md","text":"\n","first_line":2,"lines":1,"total_lines":3,"next_offset":3,"size":15,"encoding":"utf-8",` +
+				`"notes":["line 2 of 3; next page: offset=3"]}`,
 		},
 		{
 			"read", `{"path": "latest.go", "offset": -2}`,
 			[]string{"\tprintln(\"hello\")\n}\n", "[lines 4-5 of 5; this is the end of the file]"},
-			`{"path":"latest.go","text":"\tprintln(\"hello\")\n}\n","first_line":4,"lines":2,"total_lines":5,"size":48,"encoding":"utf-8"}`,
+			`{"path":"latest.go","text":"\tprintln(\"hello\")\n}\n","first_line":4,"lines":2,"total_lines":5,"size":48,"encoding":"utf-8",` +
+				`"notes":["lines 4-5 of 5; this is the end of the file"]}`,
 		},
 		{
 			"read", `{"path": "new\nline"}`, []string{"hello\n"},
@@ -192,7 +194,8 @@ func TestCalls(t *testing.T) {
 		},
 		{
 			"read", `{"path": "empty/.gitkeep"}`, []string{"[the file is empty]"},
-			`{"path":"empty/.gitkeep","text":"","first_line":0,"lines":0,"total_lines":0,"size":0,"encoding":"utf-8"}`,
+			`{"path":"empty/.gitkeep","text":"","first_line":0,"lines":0,"total_lines":0,"size":0,"encoding":"utf-8",` +
+				`"notes":["the file is empty"]}`,
 		},
 		{
 			"list", `{}`, []string{
@@ -205,7 +208,8 @@ func TestCalls(t *testing.T) {
 				`{"path":"dist","kind":"directory"},{"path":"empty","kind":"directory"},` +
 				`{"path":"latest.go","kind":"symlink","target":"src/main.go"},{"path":"new\nline","kind":"file","size":6},` +
 				`{"path":"src","kind":"directory"},{"path":"todo.txt","kind":"file","size":6},` +
-				`{"path":"zero","kind":"file","size":6}],"truncated":false}`,
+				`{"path":"zero","kind":"file","size":6}],"truncated":false,` +
+				`"notes":["a name with � is not valid UTF-8, and cannot be given to a tool"]}`,
 		},
 		{
 			"list", `{"path": "src/", "depth": 2}`, []string{"src/main.go  48 B\nsrc/util/\nsrc/util/x.go  13 B\n"},
@@ -214,11 +218,12 @@ func TestCalls(t *testing.T) {
 		},
 		{
 			"glob", `{"pattern": "*.go"}`, []string{"src/main.go\nsrc/util/x.go\n", "[left out: 1 hidden by ignore rules, 1 symbolic link]"},
-			`{"path":".","paths":["src/main.go","src/util/x.go"],"truncated":false,"skipped":{"ignored":1,"links":1}}`,
+			`{"path":".","paths":["src/main.go","src/util/x.go"],"truncated":false,"skipped":{"ignored":1,"links":1},` +
+				`"notes":["left out: 1 hidden by ignore rules, 1 symbolic link"]}`,
 		},
 		{
 			"glob", `{"pattern": "*.rs", "path": "src"}`, []string{`[no file matches "*.rs" in src]`},
-			`{"path":"src","paths":[],"truncated":false}`,
+			`{"path":"src","paths":[],"truncated":false,"notes":["no file matches \"*.rs\" in src"]}`,
 		},
 		{
 			"grep", `{"pattern": "HELLO", "ignore_case": true}`, []string{
@@ -227,14 +232,18 @@ func TestCalls(t *testing.T) {
 					"[a name with \ufffd is not valid UTF-8, and cannot be given to a tool]",
 			},
 			`{"path":".","searched":5,"truncated":false,"omitted":0,"skipped":{"ignored":2,"hidden":3,"links":1,"binary":1},` +
-				`"matches":4,"shown":4,"files":[{"path":"README.md","lines":[1]},{"path":"caf\ufffd","lines":[1]},` +
-				`{"path":"new\nline","lines":[1]},{"path":"src/main.go","lines":[4]}]}`,
+				`"matches":4,"shown":4,"files":[{"path":"README.md","lines":[{"line":1,"text":"# Hello"}]},` +
+				`{"path":"caf\ufffd","lines":[{"line":1,"text":"hello"}]},{"path":"new\nline","lines":[{"line":1,"text":"hello"}]},` +
+				`{"path":"src/main.go","lines":[{"line":4,"text":"\tprintln(\"hello\")"}]}],` +
+				`"notes":["left out: 2 hidden by ignore rules, 3 hidden by a leading dot, 1 symbolic link, 1 binary",` +
+				`"a name with � is not valid UTF-8, and cannot be given to a tool"]}`,
 		},
 		{
 			"grep", `{"pattern": "main()", "literal": true, "path": "src", "include": "*.go", "context": 1}`,
 			[]string{"src/main.go-2-\nsrc/main.go:3: func main() {\nsrc/main.go-4- \tprintln(\"hello\")\n"},
 			`{"path":"src","searched":2,"truncated":false,"omitted":0,"matches":1,"shown":1,` +
-				`"files":[{"path":"src/main.go","lines":[3]}]}`,
+				`"files":[{"path":"src/main.go","lines":[{"line":2,"text":"","context":true},{"line":3,"text":"func main() {"},` +
+				`{"line":4,"text":"\tprintln(\"hello\")","context":true}]}]}`,
 		},
 		{
 			"grep", `{"pattern": "^package", "path": "src", "limit": 1}`,
@@ -243,12 +252,13 @@ func TestCalls(t *testing.T) {
 				"[matching lines shown: 1; left out: 1; narrow the pattern, path or include, or raise limit]",
 			},
 			`{"path":"src","searched":2,"truncated":true,"omitted":1,"matches":1,"shown":1,` +
-				`"files":[{"path":"src/main.go","lines":[1]}]}`,
+				`"files":[{"path":"src/main.go","lines":[{"line":1,"text":"package main"}]}],` +
+				`"notes":["matching lines shown: 1; left out: 1; narrow the pattern, path or include, or raise limit"]}`,
 		},
 		{
 			"grep", `{"pattern": "hello", "path": "todo.txt"}`, []string{"todo.txt:1: hello\n"},
 			`{"path":"todo.txt","searched":1,"truncated":false,"omitted":0,"matches":1,"shown":1,` +
-				`"files":[{"path":"todo.txt","lines":[1]}]}`,
+				`"files":[{"path":"todo.txt","lines":[{"line":1,"text":"hello"}]}]}`,
 		},
 	} {
 		t.Run(tt.tool+" "+tt.input, func(t *testing.T) {

@@ -39,6 +39,8 @@ type readOutput struct {
 	Encoding   string `json:"encoding" jsonschema:"utf-8, utf-16le, utf-16be or unknown-8bit; in the last, bytes that are no UTF-8 are U+FFFD in the text; empty for an image"`
 	BOM        bool   `json:"bom,omitempty" jsonschema:"true when the file begins with a byte order mark, which is not in the text"`
 	Image      *image `json:"image,omitempty" jsonschema:"what is known of the image, if the file is one: then there is no text"`
+
+	Notes []string `json:"notes,omitempty" jsonschema:"what is missing from the text, and how to get it"`
 }
 
 type image struct {
@@ -166,7 +168,8 @@ func projectRead(_ readInput, out readOutput) (readOutput, []sdk.Content) {
 	case "unknown-8bit":
 		notes = append(notes, "not valid UTF-8: bytes that are no characters are shown as \ufffd")
 	}
-	return out, blocks(out.Text, notes)
+	out.Notes = said(notes...)
+	return out, blocks(out.Text, out.Notes)
 }
 
 // place says where in the file the text stands, and how to get at what follows. It is

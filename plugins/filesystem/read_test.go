@@ -98,6 +98,11 @@ func TestReadLeavesRoomForItsNotes(t *testing.T) {
 	want := readOutput{
 		Path: "a", Text: strings.Repeat(line, 24), FirstLine: 101, Lines: 24, TotalLines: 126, NextOffset: 125,
 		CutLines: []int{101, 102, 103, 124}, Size: 1 << 20, Encoding: "unknown-8bit",
+		Notes: []string{
+			"lines 101-124 of 126; next page: offset=125",
+			"lines 101, 102, 103, 124 are cut at 2000 bytes: grep with this path shows the text around a match",
+			"not valid UTF-8: bytes that are no characters are shown as \ufffd",
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -59,20 +59,25 @@ func (s *sheet) add(lines ...string) bool {
 	return true
 }
 
+// said are the notes that say something. An answer without any has nil.
+func said(notes ...string) []string {
+	var out []string
+	for _, note := range notes {
+		if note != "" {
+			out = append(out, note)
+		}
+	}
+	return out
+}
+
 // blocks are the content of an answer: the text if there is one, and the notes.
 func blocks(text string, notes []string) []sdk.Content {
 	var content []sdk.Content
 	if text != "" {
 		content = append(content, sdk.Text(text))
 	}
-	var written []string
-	for _, note := range notes {
-		if note != "" {
-			written = append(written, "["+note+"]")
-		}
-	}
-	if len(written) > 0 {
-		content = append(content, sdk.Text(strings.Join(written, "\n")))
+	if len(notes) > 0 {
+		content = append(content, sdk.Text("["+strings.Join(notes, "]\n[")+"]"))
 	}
 	return content
 }

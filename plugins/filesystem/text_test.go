@@ -33,6 +33,18 @@ func checkTexts(t *testing.T, content []sdk.Content, want ...string) {
 	}
 }
 
+// notesAreThoseOf reports whether notes are those of the text, without their brackets.
+func notesAreThoseOf(notes, texts []string) bool {
+	last := ""
+	if len(texts) > 0 {
+		last = texts[len(texts)-1]
+	}
+	if !strings.HasPrefix(last, "[") {
+		return len(notes) == 0
+	}
+	return "["+strings.Join(notes, "]\n[")+"]" == last
+}
+
 // What a host shows of a result without cutting it (law 17), and what no text of
 // this package may be over.
 const (

@@ -7,7 +7,7 @@ import (
 	"github.com/toolhost/toolhost/plugin/sdk"
 )
 
-const writeDescription = `Write a whole file: content becomes all that it holds. The file is created if it is not there, with the directories on the way to it. A file that is there must have been read in this session, and must not have changed since; to change a part of a file use edit, which needs less. With create_only a file that is there is an error.
+const writeDescription = `Write a whole file: content becomes all that it holds. The file is created if it is not there, with the directories on the way to it. A file that is there must have been read in this session, and must not have changed since. Reading a page of it is enough, so lines that you did not read are replaced too: to change a part of a file use edit, which needs less. With create_only a file that is there is an error.
 The content is written as it is given, with its line ends. A file that begins with a byte order mark keeps it, and stays UTF-16 if it is; read shows neither.`
 
 type writeInput struct {

@@ -310,9 +310,11 @@ func (d *draft) show(ctx context.Context, t target, change *service.FileChange, 
 	d.revealed = d.revealed && (old == nil || d.readable(t))
 	if old != nil && content != nil && t.info.RunsAs {
 		d.note("runs as another user or group no more: %s, as after any write", plain(t.resolved))
+		change.Notes = append(change.Notes, "runs as another user or group no more")
 	}
 	if old != nil && t.info.ReadOnly {
 		d.note("read-only file: %s, which does not keep it from being changed", plain(t.resolved))
+		change.Notes = append(change.Notes, "read-only file, which did not keep it from being changed")
 	}
 	text, stat, err := diff.Unified(ctx, t.resolved, old, content, max(0, service.MaxDiff-d.diff.Len()))
 	if err != nil {
@@ -324,6 +326,9 @@ func (d *draft) show(ctx context.Context, t target, change *service.FileChange, 
 		d.ended = true
 	}
 	change.Added, change.Removed = stat.Added, stat.Removed
+	for note := range strings.Lines(stat.Notes) {
+		change.Notes = append(change.Notes, strings.TrimSuffix(note, "\n"))
+	}
 	if old != nil && (stat.Cut > 0 || stat.Hidden > 0 || stat.Lossy || stat.Binary) {
 		d.staged.Irreversible = true
 	}

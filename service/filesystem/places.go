@@ -66,7 +66,10 @@ func (d *draft) rename(ctx context.Context, t, to target) error {
 		if err := d.moveTree(ctx, t, to, tree); err != nil {
 			return err
 		}
-		within = fmt.Sprintf(" with %d files and directories in it", len(tree))
+		if len(tree) > 0 {
+			change.Notes = []string{withinIt(tree)}
+		}
+		within = " " + withinIt(tree)
 	case service.Symlink:
 		target, err := beneath.Readlink(int(d.system.dir.Fd()), t.resolved)
 		if err != nil {
@@ -151,6 +154,9 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 			return err
 		}
 		before.Tree = tree
+		if len(tree) > 0 {
+			change.Notes = []string{withinIt(tree)}
+		}
 		d.noteTree(t, tree)
 	case service.Symlink:
 		target, err := beneath.Readlink(int(d.system.dir.Fd()), t.resolved)
@@ -158,6 +164,7 @@ func (d *draft) takeAway(ctx context.Context, t target, recursive bool) error {
 			return err
 		}
 		before.Target = target
+		change.Notes = []string{"link to " + plain(target)}
 		d.note("removed: link %s -> %s", plain(t.resolved), plain(target))
 	case service.RegularFile:
 		if t.info.Size > service.MaxContent {
@@ -269,12 +276,17 @@ func (d *draft) judgeTree(ctx context.Context, t target, tree []commit.Entry) er
 	return nil
 }
 
+// withinIt says how much is in a directory.
+func withinIt(tree []commit.Entry) string {
+	return fmt.Sprintf("with %d files and directories in it", len(tree))
+}
+
 func (d *draft) noteTree(t target, tree []commit.Entry) {
 	d.revealed = d.revealed && d.listed(t)
 	for _, e := range tree {
 		d.revealed = d.revealed && d.listed(below(t, e))
 	}
-	d.note("removed: directory %s with %d files and directories in it", plain(t.resolved), len(tree))
+	d.note("removed: directory %s %s", plain(t.resolved), withinIt(tree))
 	for _, e := range tree[:min(len(tree), maxTreeNamed)] {
 		d.note("  %s", plain(e.Path))
 	}

@@ -162,3 +162,55 @@ func TestRunsAsIsSaid(t *testing.T) {
 		t.Errorf("its mode is %v, %v", info.Mode(), err)
 	}
 }
+
+// What whoever is asked is told of a file, the caller is told as well, file by file; unless
+// the diff is withheld.
+//
+// Seen to fail: with no notes; with the notes of what is withheld.
+func TestNotesOfAFile(t *testing.T) {
+	root := t.TempDir()
+	f := open(t, root)
+	for name, content := range map[string]string{"crlf": "a\r\nb\r\n", "fixed": "x\n", "bytes": "\x00\x01", "d/x": "x\n"} {
+		if err := do(t.Context(), f, by("s"), service.WriteFile{Path: name, Content: []byte(content)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(root+"/fixed", 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("crlf", root+"/l"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(root+"/none", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		change service.Change
+		want   string
+	}{
+		"ends of lines":      {service.WriteFile{Path: "crlf", Content: []byte("a\nB")}, "line endings: 1 line CRLF to LF|newline at the end of the file: removed"},
+		"a read-only file":   {editing("fixed", "x", "y"), "read-only file, which did not keep it from being changed"},
+		"a binary file":      {service.WriteFile{Path: "bytes", Content: []byte("x")}, "binary, not shown: 2 bytes before, 1 bytes after"},
+		"a new file":         {service.WriteFile{Path: "new", Content: []byte("a\r\n")}, "line endings: 1 line CRLF, 0 LF"},
+		"nothing to say":     {editing("crlf", "a", "A"), ""},
+		"a removed file":     {service.RemoveFile{Path: "crlf"}, ""},
+		"a link":             {service.RemoveFile{Path: "l"}, "link to crlf"},
+		"a directory":        {service.RemoveFile{Path: "d", Recursive: true}, "with 1 files and directories in it"},
+		"an empty directory": {service.RemoveFile{Path: "none"}, ""},
+		"a directory's move": {service.MoveFile{From: "d", To: "e"}, "with 1 files and directories in it"},
+	} {
+		if got := strings.Join(staged(t, f, tt.change).Files[0].Notes, "|"); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+	caller := by("s")
+	caller.WriteOnly = true
+	s, err := f.Stage(t.Context(), caller, service.WriteFile{Path: "crlf", Content: []byte("a\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Discard()
+	if got := s.Revealed().Files[0].Notes; len(got) > 0 || len(s.Staged().Files[0].Notes) == 0 {
+		t.Errorf("the caller is told %q, whoever approves %q", got, s.Staged().Files[0].Notes)
+	}
+}

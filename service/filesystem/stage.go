@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -74,12 +75,16 @@ func (f *FileSystem) Stage(ctx context.Context, caller Caller, change service.Ch
 // Staged is what will be done. It is for whoever decides about it.
 func (s *Stage) Staged() service.Staged { return s.staged }
 
-// Revealed is what the caller may know of it: without the diff, if it may not read
-// what that shows.
+// Revealed is what the caller may know of it: without the diff and the notes, if it may
+// not read what those show.
 func (s *Stage) Revealed() service.Staged {
 	revealed := s.staged
 	if !s.revealed {
 		revealed.Diff = ""
+		revealed.Files = slices.Clone(revealed.Files)
+		for i := range revealed.Files {
+			revealed.Files[i].Notes = nil
+		}
 	}
 	return revealed
 }

@@ -42,6 +42,8 @@ type found struct {
 }
 
 func (k *Keeper) searchTool() tool.Tool {
+	described := json.RawMessage(`{"type":"object","properties":{"handle":{"type":"string"},"shown":{"type":"integer"},` +
+		`"more":{"type":"integer"},"size":{"type":"integer"}},"required":["handle","shown","more","size"]}`)
 	return tool.Tool{
 		Title: "Search a kept output",
 		Description: "Search an output that was too long to be shown whole, by a regular expression in RE2 syntax that is matched " +
@@ -52,8 +54,7 @@ func (k *Keeper) searchTool() tool.Tool {
 			`"pattern":{"type":"string","description":"a regular expression, RE2 syntax"},` +
 			`"limit":{"type":"integer","minimum":1,"description":"the most matches; 50 without it"}},` +
 			`"required":["handle","pattern"],"additionalProperties":false}`),
-		Output: json.RawMessage(`{"type":"object","properties":{"handle":{"type":"string"},"shown":{"type":"integer"},` +
-			`"more":{"type":"integer"},"size":{"type":"integer"}},"required":["handle","shown","more","size"]}`),
+		Output: described, Structured: described,
 		Effects: tool.Read,
 		Execute: k.search,
 	}

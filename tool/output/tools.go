@@ -32,6 +32,9 @@ type page struct {
 }
 
 func (k *Keeper) readTool() tool.Tool {
+	described := json.RawMessage(`{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},` +
+		`"next_offset":{"type":"integer"},"size":{"type":"integer"},"end":{"type":"boolean"}},` +
+		`"required":["handle","offset","size","end"]}`)
 	return tool.Tool{
 		Title: "Read a kept output",
 		Description: "Read on in an output that was too long to be shown whole. The mark in the shortened output has the handle and " +
@@ -42,9 +45,7 @@ func (k *Keeper) readTool() tool.Tool {
 			`"offset":{"type":"integer","minimum":0,"description":"the first byte; 0 without it"},` +
 			`"limit":{"type":"integer","minimum":1,"description":"the most bytes; as many as fit without it"}},` +
 			`"required":["handle"],"additionalProperties":false}`),
-		Output: json.RawMessage(`{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},` +
-			`"next_offset":{"type":"integer"},"size":{"type":"integer"},"end":{"type":"boolean"}},` +
-			`"required":["handle","offset","size","end"]}`),
+		Output: described, Structured: described,
 		Effects: tool.Read,
 		Execute: k.read,
 	}

@@ -180,7 +180,7 @@ func TestLaw08DeterministicAdvertisement(t *testing.T) {
 	want := `[` + strings.Join([]string{
 		plain("-", "climate/-"), plain("B", "climate/B"), plain("_", "climate/_"), plain("a", "weather/a"), plain("b_c", "weather/b.c"),
 		`{"name":"full","id":"filesystem/full","title":"Full","description":"All of it \u003c\u0026 more\u003e` + "\uFFFD" + `","input_schema":{"type":"object","properties":{"b":{},"a":{}}},"output_schema":{"type":"string"},"effects":["read","network"]}`,
-		`{"name":"small","id":"filesystem/small","description":"for a test","input_schema":{"type":"object","properties":{}},"output_schema":{"type":"integer"},"effects":[]}`,
+		`{"name":"small","id":"filesystem/small","description":"for a test","input_schema":{"type":"object","properties":{}},"output_schema":{"type":"integer"},"effects":[],"projected":true}`,
 		plain("z", "weather/z"),
 	}, ",") + `]`
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {

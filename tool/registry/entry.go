@@ -119,7 +119,7 @@ func (r *Registry) entry(by Owner, authored string, t tool.Tool) (*entry, error)
 		Title:       clean(t.Title),
 		Description: clean(t.Description),
 		Input:       e.input.JSON(),
-		Effects:     t.Effects, Irreversible: t.Irreversible,
+		Effects:     t.Effects, Irreversible: t.Irreversible, Projected: e.structured != nil,
 	}
 	if shown := e.structuredSchema(); shown != nil {
 		e.definition.Output = shown.JSON()

@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 		"test_error_handling", "test_image_content", "test_input_required_result_capabilities",
 		"test_input_required_result_elicitation", "test_input_required_result_multi_round",
 		"test_input_required_result_request_state", "test_input_required_result_tampered_state", "test_large_output",
-		"test_logging_tool", "test_multiple_content_types", "test_simple_text", "test_slow", "test_streaming_elicitation",
+		"test_logging_tool", "test_multiple_content_types", "test_projected_output", "test_simple_text", "test_slow", "test_streaming_elicitation",
 		"test_structured_output", "test_tool_with_progress", "test_trigger_tool_change", "test_x_mcp_header",
 	}
 	if !slices.Equal(got, want) {
@@ -51,7 +51,8 @@ func TestAnswers(t *testing.T) {
 		{"test_embedded_resource", `{}`, "completed", "", "", []string{"resource"}},
 		{"test_multiple_content_types", `{}`, "completed", "Multiple content types test:", "", []string{"text", "image", "resource"}},
 		{"test_error_handling", `{}`, "failed", "", "", nil},
-		{"test_structured_output", `{"a": 2, "b": 3}`, "completed", "2 and 3 are 5", `{"sum":5}`, []string{"text"}},
+		{"test_structured_output", `{"a": 2, "b": 3}`, "completed", "", `{"sum":5}`, nil},
+		{"test_projected_output", `{"a": 2, "b": 3}`, "completed", "2 and 3 are 5", `{"sum":5}`, []string{"text"}},
 		{"json_schema_2020_12_tool", `{"contactMethod":"phone","phone":"1"}`, "completed", `{"contactMethod":"phone","phone":"1"}`, "", []string{"text"}},
 		{"json_schema_2020_12_tool", `{"contactMethod":"phone","email":"a@b"}`, "rejected", "", "", nil},
 		{"test_x_mcp_header", `{"region":"eu"}`, "completed", `{"region":"eu"}`, "", []string{"text"}},

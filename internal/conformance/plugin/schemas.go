@@ -56,13 +56,15 @@ func schemas() sdk.Tools {
 	return sdk.Tools{
 		"json_schema_2020_12_tool": echo("A schema with the vocabulary of JSON Schema 2020-12", vocabulary),
 		"test_x_mcp_header":        echo("A property that is mirrored into a header", mirrored),
-		"test_structured_output": sdk.NewProjected("The sum of two numbers, as a value and as text",
-			func(_ context.Context, _ sdk.Call, in numbers) (sum, error) { return sum{in.A + in.B}, nil },
+		"test_structured_output":   sdk.New("The sum of two numbers, as a value", add, sdk.NoEffect, sdk.Title("Sum")),
+		"test_projected_output": sdk.NewProjected("The sum of two numbers, as a value and as text", add,
 			func(in numbers, out sum) (sum, []sdk.Content) {
 				return out, []sdk.Content{sdk.Text(fmt.Sprintf("%d and %d are %d", in.A, in.B, out.Sum))}
-			}, sdk.NoEffect, sdk.Title("Sum")),
+			}, sdk.NoEffect),
 	}
 }
+
+func add(_ context.Context, _ sdk.Call, in numbers) (sum, error) { return sum{in.A + in.B}, nil }
 
 // echo is a tool that answers with the input that was validated.
 func echo(description, schema string) sdk.Tool {

@@ -44,7 +44,7 @@ func (s *changesServer) Stage(ctx context.Context, r *pluginv1.StageRequest) (*p
 	for _, f := range staged.Files {
 		out.Files = append(out.Files, &pluginv1.FileChange{
 			Kind: string(f.Kind), Path: []byte(f.Path), Resolved: []byte(f.Resolved), From: []byte(f.From),
-			Added: int64(f.Added), Removed: int64(f.Removed), Size: f.Size, Names: int64(f.Names),
+			Added: int64(f.Added), Removed: int64(f.Removed), Size: f.Size, Names: int64(f.Names), Notes: texts(f.Notes),
 		})
 	}
 	return out, err
@@ -134,7 +134,7 @@ func (c *changesClient) Stage(ctx context.Context, change service.Change) (uint6
 	for _, f := range r.GetFiles() {
 		staged.Files = append(staged.Files, service.FileChange{
 			Kind: service.ChangeKind(f.GetKind()), Path: string(f.GetPath()), Resolved: string(f.GetResolved()), From: string(f.GetFrom()),
-			Added: int(f.GetAdded()), Removed: int(f.GetRemoved()), Size: f.GetSize(), Names: int(f.GetNames()),
+			Added: int(f.GetAdded()), Removed: int(f.GetRemoved()), Size: f.GetSize(), Names: int(f.GetNames()), Notes: f.GetNotes(),
 		})
 	}
 	return r.GetStage(), staged, plainError(r.GetError())

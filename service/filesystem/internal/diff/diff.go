@@ -34,6 +34,9 @@ type Stat struct {
 	// Coarse says that the sides are too different to be compared line by line, so
 	// that lines that stay are shown as removed and added.
 	Coarse bool
+	// Notes are the lines of words about a file that stays or is new, without the one that
+	// only says that it is new, each with its end.
+	Notes string
 }
 
 // Unified gives the unified diff of a file before and after, and "" if they are the
@@ -75,7 +78,11 @@ func unified(ctx context.Context, name string, before, after []byte, limit int) 
 		is, okNow := escape(ctx, after)
 		if !ok || !okNow {
 			stat.Binary = true
-			return heads(name, before, after) + sizes(before, after, err, errNow), stat
+			words := sizes(before, after, err, errNow)
+			if before != nil && after != nil {
+				stat.Notes = words + "\n"
+			}
+			return heads(name, before, after) + words + "\n", stat
 		}
 		shown, stat := unified(ctx, name, was, is, limit)
 		return escapedNote + shown, stat
@@ -97,17 +104,23 @@ func unified(ctx context.Context, name string, before, after []byte, limit int) 
 	}
 	stat.Coarse, stat.Lossy = c.coarse, s.lossy()
 	var out strings.Builder
-	for _, note := range s.notes(before, after) {
-		out.WriteString(note + "\n")
+	if made := s.madeOrLost(before, after); made != "" {
+		out.WriteString(made + "\n")
 	}
+	for _, note := range s.notes(before, after) {
+		stat.Notes += note + "\n"
+	}
+	out.WriteString(stat.Notes)
 	if c.coarse {
-		out.WriteString("too different to be compared line by line: lines that stay are shown as removed and added\n")
+		out.WriteString(coarseNote)
 	}
 	out.WriteString(heads(name, before, after))
 	w := writer{out: &out, limit: out.Len() + max(limit, 0), stat: &stat, patience: patience / 4}
 	w.hunks(ctx, old.Text(), now.Text(), c)
 	return out.String(), stat
 }
+
+const coarseNote = "too different to be compared line by line: lines that stay are shown as removed and added\n"
 
 // heads gives the lines with the names.
 func heads(name string, before, after []byte) string {
@@ -134,11 +147,11 @@ func sizes(before, after []byte, errs ...error) string {
 	}
 	switch {
 	case before == nil:
-		return fmt.Sprintf("new file, %s, not shown: %d bytes\n", what, len(after))
+		return fmt.Sprintf("new file, %s, not shown: %d bytes", what, len(after))
 	case after == nil:
-		return fmt.Sprintf("deleted file, %s, not shown: %d bytes\n", what, len(before))
+		return fmt.Sprintf("deleted file, %s, not shown: %d bytes", what, len(before))
 	}
-	return fmt.Sprintf("%s, not shown: %d bytes before, %d bytes after\n", what, len(before), len(after))
+	return fmt.Sprintf("%s, not shown: %d bytes before, %d bytes after", what, len(before), len(after))
 }
 
 // Bounds of a binary file that is shown all the same.

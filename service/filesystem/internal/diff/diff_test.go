@@ -36,7 +36,40 @@ func unifiedIn(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkNotes(t, text, stat)
+	stat.Notes = ""
 	return text, stat
+}
+
+// checkNotes holds the notes against the lines of words in a diff: nothing that whoever is
+// asked reads about the file is missing from them.
+func checkNotes(t interface {
+	Helper()
+	Fatal(...any)
+}, text string, stat Stat,
+) {
+	t.Helper()
+	if text == "" {
+		return
+	}
+	words, _, _ := strings.Cut("\n"+text, "\n--- ")
+	words = strings.TrimPrefix(strings.TrimPrefix(words+"\n", "\n"), escapedNote)
+	for _, word := range []string{"new file: ", "deleted file: "} {
+		if strings.HasPrefix(words, word) {
+			words = words[strings.IndexByte(words, '\n')+1:]
+		}
+	}
+	words = strings.TrimSuffix(words, coarseNote)
+	if stat.Binary { // it stands in the place of the diff
+		_, words, _ = strings.Cut(text, "\n+++ ")
+		_, words, _ = strings.Cut(words, "\n")
+		if strings.HasPrefix(words, "new file") || strings.HasPrefix(words, "deleted file") {
+			words = ""
+		}
+	}
+	if stat.Notes != words {
+		t.Fatal(fmt.Sprintf("the notes are %q, and before the diff stands %q", stat.Notes, words))
+	}
 }
 
 // When its context ends, there is no diff, not even a part of one.

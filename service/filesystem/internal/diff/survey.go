@@ -221,17 +221,26 @@ func hasOdd(ctx context.Context, line []byte) bool {
 	return false
 }
 
-// notes says in words what was found.
+// madeOrLost says of a file that it is new, or deleted.
+func (s *survey) madeOrLost(before, after []byte) string {
+	switch {
+	case before == nil:
+		return "new file: " + count(countLines(s.now.Text()), "line")
+	case after == nil:
+		return "deleted file: " + count(countLines(s.old.Text()), "line")
+	default:
+		return ""
+	}
+}
+
+// notes says in words what else was found.
 func (s *survey) notes(before, after []byte) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case before == nil:
-		note("new file: %s", count(countLines(s.now.Text()), "line"))
 		s.made(note)
-	case after == nil:
-		note("deleted file: %s", count(countLines(s.old.Text()), "line"))
-	default:
+	case after != nil:
 		s.changed(note)
 	}
 	if s.trailing > 0 {
@@ -249,7 +258,7 @@ func (s *survey) notes(before, after []byte) []string {
 	if s.halfChanged {
 		note("the last byte, which is half a character, is not shown")
 	}
-	if len(notes) == 0 && len(s.blocks) == 0 {
+	if len(notes) == 0 && len(s.blocks) == 0 && before != nil && after != nil {
 		note("nothing changes but bytes that are no text")
 	}
 	return notes

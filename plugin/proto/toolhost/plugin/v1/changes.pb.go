@@ -633,14 +633,17 @@ type FileChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// created, changed, moved, removed, directory_made, directory_moved or
 	// directory_removed.
-	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Path          []byte `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	Resolved      []byte `protobuf:"bytes,3,opt,name=resolved,proto3" json:"resolved,omitempty"`
-	From          []byte `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
-	Added         int64  `protobuf:"varint,5,opt,name=added,proto3" json:"added,omitempty"`
-	Removed       int64  `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
-	Size          int64  `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
-	Names         int64  `protobuf:"varint,8,opt,name=names,proto3" json:"names,omitempty"`
+	Kind     string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Path     []byte `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Resolved []byte `protobuf:"bytes,3,opt,name=resolved,proto3" json:"resolved,omitempty"`
+	From     []byte `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	Added    int64  `protobuf:"varint,5,opt,name=added,proto3" json:"added,omitempty"`
+	Removed  int64  `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
+	Size     int64  `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Names    int64  `protobuf:"varint,8,opt,name=names,proto3" json:"names,omitempty"`
+	// What the diff does not show, a line each, as whoever is asked reads it; none where the
+	// diff is withheld.
+	Notes         []string `protobuf:"bytes,9,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +732,13 @@ func (x *FileChange) GetNames() int64 {
 		return x.Names
 	}
 	return 0
+}
+
+func (x *FileChange) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // CommitRequest names a staged change.
@@ -946,7 +956,7 @@ const file_toolhost_plugin_v1_changes_proto_rawDesc = "" +
 	"\tresources\x18\x03 \x03(\fR\tresources\x124\n" +
 	"\x05files\x18\x04 \x03(\v2\x1e.toolhost.plugin.v1.FileChangeR\x05files\x12\x12\n" +
 	"\x04diff\x18\x05 \x01(\tR\x04diff\x12\"\n" +
-	"\firreversible\x18\x06 \x01(\bR\firreversible\"\xbe\x01\n" +
+	"\firreversible\x18\x06 \x01(\bR\firreversible\"\xd4\x01\n" +
 	"\n" +
 	"FileChange\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
@@ -956,7 +966,8 @@ const file_toolhost_plugin_v1_changes_proto_rawDesc = "" +
 	"\x05added\x18\x05 \x01(\x03R\x05added\x12\x18\n" +
 	"\aremoved\x18\x06 \x01(\x03R\aremoved\x12\x12\n" +
 	"\x04size\x18\a \x01(\x03R\x04size\x12\x14\n" +
-	"\x05names\x18\b \x01(\x03R\x05names\"%\n" +
+	"\x05names\x18\b \x01(\x03R\x05names\x12\x14\n" +
+	"\x05notes\x18\t \x03(\tR\x05notes\"%\n" +
 	"\rCommitRequest\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\x04R\x05stage\"H\n" +
 	"\x0eCommitResponse\x126\n" +
