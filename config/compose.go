@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -111,7 +112,7 @@ func (l *loader) location(name, root string, parts []part) (Location, error) {
 		if err := merged.add(entries(p.node, keyPlugins), p.source); err != nil {
 			return Location{}, fmt.Errorf("merge %s: %w", p.source.Path, err)
 		}
-		rules := l.decoder.rules(value(p.node, keyPermissions), p.source, l.pluginNames())
+		rules := l.decoder.rules(value(p.node, keyPermissions), p.source, l.ruled())
 		switch {
 		case len(rules) == 0:
 		case p.source == last:
@@ -146,7 +147,7 @@ func (l *loader) untrustedLists() []permission.List {
 
 func (l *loader) untrustedListsOf(s *source, d *decoder) []permission.List {
 	decode := func(n *document.Node) []permission.Rule {
-		return d.rules(value(n, keyPermissions), s, l.pluginNames())
+		return d.rules(value(n, keyPermissions), s, l.ruled())
 	}
 	top := decode(s.root)
 	if value(s.root, keyLocations) == nil {
@@ -160,24 +161,58 @@ func (l *loader) untrustedListsOf(s *source, d *decoder) []permission.List {
 	return lists
 }
 
-// pluginNames are the plugins whose tools rules may speak of: those of every
-// Location, since the rules at the top of a file hold for all of them.
+// pluginNames are the plugins of every Location, since what stands at the top of a
+// file holds for all of them.
 func (l *loader) pluginNames() []string {
 	var names []string
 	if l.main == nil || len(l.without) > 0 {
 		names = append(names, defaultPlugin)
 	}
-	add := func(n *document.Node) {
-		for _, e := range entries(n, keyPlugins) {
-			names = append(names, e.Key)
-		}
-	}
-	for _, s := range append(l.sources(), l.before...) {
-		add(s.root)
-		for _, e := range entries(s.root, keyLocations) {
-			add(e.Value)
-		}
+	for _, e := range l.pluginEntries() {
+		names = append(names, e.Key)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// pluginEntries are the entries of plugins of all files and Locations.
+func (l *loader) pluginEntries() []document.Entry {
+	var all []document.Entry
+	for _, s := range append(l.sources(), l.before...) {
+		all = append(all, entries(s.root, keyPlugins)...)
+		for _, e := range entries(s.root, keyLocations) {
+			all = append(all, entries(e.Value, keyPlugins)...)
+		}
+	}
+	return all
+}
+
+// ruled are the plugins by what rules may say of their tools; both are sorted.
+type ruled struct {
+	outside []string // the ids of their tools are actions
+	builtin []string // their tools ask for the actions of the built-ins, and for no other
+}
+
+// ruled sorts the plugins. What has a command in some Location is from outside.
+func (l *loader) ruled() ruled {
+	programs, builtins := map[string]bool{}, map[string]bool{defaultPlugin: true}
+	for _, name := range l.decoder.builtins {
+		builtins[name] = true
+	}
+	for _, e := range l.pluginEntries() {
+		programs[e.Key] = programs[e.Key] || value(e.Value, keyCommand) != nil
+		builtins[e.Key] = builtins[e.Key] || value(e.Value, keyBuiltin) != nil
+	}
+	var r ruled
+	for _, name := range l.pluginNames() {
+		if programs[name] || !builtins[name] {
+			r.outside = append(r.outside, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(builtins)) {
+		if builtins[name] && !programs[name] {
+			r.builtin = append(r.builtin, name)
+		}
+	}
+	return r
 }

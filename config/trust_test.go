@@ -422,6 +422,7 @@ permissions:
   - {action: read, resource: "secrets/*", effect: deny}
   - {action: weather/now, resource: "*", effect: deny}
   - {action: read, resource: .env, effect: allow}
+  - {action: list, resource: "**/kept", effect: deny} # trusted when that was no mistake
 `
 	path := w.write(FileName, before)
 	w.trust(path)
@@ -442,6 +443,7 @@ permissions:
 	wantVerdicts(t, c.Locations[0].Policy, map[string]string{
 		"read secrets/a": "denied by toolhost.yaml (as trusted):4", "weather/now x": "denied by toolhost.yaml (as trusted):5",
 		"read new": "denied by toolhost.yaml:1", "read .env": "asked for by default: may hold secrets", "read a": "allowed by default",
+		"list a/kept": "denied by toolhost.yaml (as trusted):7",
 	})
 	if len(c.Files) != 1 || c.Files[0].Trusted {
 		t.Errorf("files are %+v", c.Files)
