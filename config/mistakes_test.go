@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -211,6 +212,46 @@ func TestCaseC21RuleForABuiltinByItsID(t *testing.T) {
 	w.writeUser(rule + "plugins: {filesystem: {command: [./own]}}\n")
 	if _, err := w.load(); err != nil {
 		t.Errorf("user's file, of a plugin of their own: got %v", err)
+	}
+}
+
+// TestDoubtsOfRulesForADirectory: a rule that restricts a directory alone is said,
+// unless another one is for what is in it. Seen to fail with every path taken for a directory,
+// and with no look at the other rules.
+func TestDoubtsOfRulesForADirectory(t *testing.T) {
+	w := newWorld(t)
+	for _, file := range []string{"secrets/a", "both/a", "some/a", "open/a", "plain"} {
+		w.write(file, "")
+	}
+	w.write("sub/"+FileName, "permissions: [{action: read, resource: deep, effect: deny}]\n") // not trusted
+	w.write("sub/deep/a", "")
+	w.dir = w.project + "/sub"
+	w.trust(w.write(FileName, `plugins: {filesystem: {}, own: {command: [./own]}}
+permissions:
+  - {action: read, resource: secrets, effect: deny}
+  - {action: "*", resource: secrets, effect: ask, agent: coder}
+  - {action: read, resource: both, effect: deny}
+  - {action: "*", resource: "both/*", effect: deny}
+  - {action: edit, resource: some, effect: deny}
+  - {action: edit, resource: "some/*", effect: deny, agent: coder}
+  - {action: edit, resource: ., effect: deny}
+  - {action: edit, resource: open, effect: allow}
+  - {action: read, resource: plain, effect: deny}
+  - {action: list, resource: gone, effect: deny}
+  - {action: own/x, resource: secrets, effect: deny}
+  - {action: glob, resource: secrets, effect: deny}
+`))
+	c, err := w.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const alone = " is a directory, and the rule is for that alone: what is in it is "
+	want := []string{
+		`toolhost.yaml:3: "secrets"` + alone + `"secrets/*"`, `toolhost.yaml:4: "secrets"` + alone + `"secrets/*"`,
+		`toolhost.yaml:7: "some"` + alone + `"some/*"`, `toolhost.yaml:9: "."` + alone + `"*"`, `toolhost.yaml:1: "deep"` + alone + `"deep/*"`,
+	}
+	if got := c.Locations[0].Doubts(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -34,6 +34,7 @@ type app struct {
 	approve  approval
 	patience time.Duration // how long a question waits for its answer
 	calls    bool          // the command calls tools, so that somebody may have to be asked
+	examines bool          // the command is about the rules, so that what is doubtful in them is said
 	logLevel string
 }
 

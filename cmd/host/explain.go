@@ -40,6 +40,7 @@ Exit status: 0 it would be allowed, 3 it would be asked for, denied or rejected.
 			if err != nil {
 				return err
 			}
+			a.examines = true
 			return a.withLocation(cmd.Context(), func(ctx context.Context, l *location.Location) error {
 				return a.explain(ctx, l, args[0], input, flags)
 			})
