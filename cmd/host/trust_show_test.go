@@ -45,11 +45,11 @@ func TestLaw40DifferenceOfAnOldRecord(t *testing.T) {
 	if err := json.Unmarshal([]byte(toolhost("trust", "--show", "--json")), &shown); err != nil || !shown.Changed || shown.Diff != nil {
 		t.Errorf("--show --json: got %+v, %v", shown, err)
 	}
-	if out := toolhost("trust"); !strings.Contains(out, "; the difference is not known, ") {
+	if out := toolhost("trust", "--yes"); !strings.Contains(out, "; the difference is not known, ") {
 		t.Errorf("trust: got %s", out)
 	}
 	write(t, path, "plugins: {filesystem: {}}\r\n")
-	if out := toolhost("trust"); !strings.Contains(out, "\n- plugins: {filesystem: {}}\n+ plugins: {filesystem: {}}\ufffd\n") {
+	if out := toolhost("trust", "--yes"); !strings.Contains(out, "\n- plugins: {filesystem: {}}\n+ plugins: {filesystem: {}}\ufffd\n") {
 		t.Errorf("with the content kept: got %s", out)
 	}
 }
