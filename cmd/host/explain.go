@@ -89,7 +89,7 @@ func (a *app) printExplanation(x location.Explanation) error {
 		effects += "; it cannot be undone"
 	}
 	fmt.Fprintf(a.stdout, "%s may have the effects %s\n", cell(x.Tool), effects)
-	for _, line := range shown.Changes(x.Diff, cmp.Or(a.stdout.width(), shown.Columns)-len("  ")) {
+	for _, line := range shown.Changes(x.Diff, a.stdout.columns()-len("  ")) {
 		fmt.Fprintf(a.stdout, "  %s\n", line)
 	}
 	if len(x.Requests) == 0 {

@@ -54,6 +54,28 @@ func TestLaw40DifferenceOfAnOldRecord(t *testing.T) {
 	}
 }
 
+// TestDifferenceIsWholeInAPipe: what is read by a program has each line of the file as it
+// is; only a terminal has columns. Seen to fail with the columns of a terminal.
+func TestDifferenceIsWholeInAPipe(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	path := write(t, filepath.Join(dir, "toolhost.yaml"), "plugins: {filesystem: {}}\n")
+	toolhost := func(args ...string) string {
+		t.Helper()
+		var stdout, stderr strings.Builder
+		if status := run(context.Background(), append([]string{"-C", dir}, args...), nil, &stdout, &stderr); status != 0 {
+			t.Fatalf("%v: status %d\n%s", args, status, &stderr)
+		}
+		return stdout.String()
+	}
+	toolhost("trust", "--yes")
+	long := "# " + strings.Repeat("long ", 100) + "end"
+	write(t, path, "plugins: {filesystem: {}}\n"+long+"\n")
+	if out := toolhost("trust", "--show"); !strings.Contains(out, "\n+ "+long+"\n") {
+		t.Errorf("got %s", out)
+	}
+}
+
 // TestLaw40TrustIsOfWhatWouldBeUsed: what only a named file may say is a mistake, as
 // it is when the file is found; what is no config file is refused, and not waited for.
 func TestLaw40TrustIsOfWhatWouldBeUsed(t *testing.T) {
