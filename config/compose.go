@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/toolhost/toolhost/config/internal/document"
+	"github.com/toolhost/toolhost/config/internal/form"
 	"github.com/toolhost/toolhost/service/permission"
 )
 
@@ -44,6 +45,9 @@ func (l *loader) trustedLocations() ([]Location, error) {
 	}
 	below = append(below, part{l.main, l.main.root})
 	if value(l.main.root, keyLocations) == nil {
+		if err := l.checkNamedRoot(); err != nil {
+			return nil, err
+		}
 		location, err := l.location(DefaultLocation, l.main.dir, below)
 		return []Location{location}, err
 	}
@@ -81,16 +85,8 @@ func (l *loader) implicit(below []part) ([]Location, error) {
 // checkImplicitRoot refuses to make a Location of a directory that holds the
 // user's whole home, only because a command was run there.
 func (l *loader) checkImplicitRoot() error {
-	root, home := resolve(l.dir), l.decoder.home
-	var what string
-	switch {
-	case root == "/":
-		what = "the root of the file system"
-	case home != "" && resolve(home) == root:
-		what = "the home directory"
-	case home != "" && isWithin(root, resolve(home)):
-		what = "a directory above the home directory"
-	default:
+	what := l.wide(l.dir)
+	if what == "" {
 		return nil
 	}
 	err := fmt.Errorf("%s is %s, which becomes a Location only by a config file: change to a project, or write %s here and trust it",
@@ -100,6 +96,31 @@ func (l *loader) checkImplicitRoot() error {
 		err = fmt.Errorf("%w; %s is there and not trusted: %s", err, shorten(l.dir, nearest.Path), trustCommand(nearest))
 	}
 	return err
+}
+
+// checkNamedRoot refuses to make a Location of such a directory only because a file that
+// was named is kept there. One that was written for it names it as a root.
+func (l *loader) checkNamedRoot() error {
+	if what := l.wide(l.main.dir); what != "" && l.main.Role == NamedFile {
+		return fmt.Errorf("%s is in %s, which would be the root of its Location: name the root in it, such as locations: {project: {root: %s}}, or move it",
+			l.main.Path, what, form.Quote(l.dir))
+	}
+	return nil
+}
+
+// wide says what a directory is that holds more than a project, or nothing.
+func (l *loader) wide(dir string) string {
+	root, home := resolve(dir), l.decoder.home
+	switch {
+	case root == "/":
+		return "the root of the file system"
+	case home != "" && resolve(home) == root:
+		return "the home directory"
+	case home != "" && isWithin(root, resolve(home)):
+		return "a directory above the home directory"
+	default:
+		return ""
+	}
 }
 
 // location builds one Location of the parts that speak of it, the lowest first.

@@ -384,6 +384,24 @@ func TestImplicitRootIsRefused(t *testing.T) {
 	}
 }
 
+// TestNamedFileMakesNoHomeARoot: a file that is kept in the home directory is named for
+// some project, and does not make a Location of the home. Seen to fail with a project's
+// file refused in its place.
+func TestNamedFileMakesNoHomeARoot(t *testing.T) {
+	w := newWorld(t)
+	for dir, what := range map[string]string{w.home: "the home directory", filepath.Dir(w.home): "a directory above the home directory"} {
+		w.file = w.write(filepath.Join(dir, "own.yaml"), "plugins: {filesystem: {}}\n")
+		want := fmt.Sprintf("%s is in %s, which would be the root of its Location: name the root in it, such as locations: {project: {root: %q}}, or move it", w.file, what, w.project)
+		if _, err := w.load(); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	w.write(w.file, fmt.Sprintf("plugins: {filesystem: {}}\nlocations: {project: {root: %q}, home: {root: %q}}\n", w.project, w.home))
+	if c := w.mustLoad(); c.Locations[0].Root != w.project || c.Locations[1].Root != w.home {
+		t.Errorf("with roots that are named: got %+v", c.Locations)
+	}
+}
+
 // TestPlace: links of the directory are followed, one of the file is not.
 func TestPlace(t *testing.T) {
 	base := resolve(t.TempDir())
