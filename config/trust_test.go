@@ -384,6 +384,40 @@ func TestImplicitRootIsRefused(t *testing.T) {
 	}
 }
 
+// TestOverlookedFiles: a file that may be meant for a project's and is not read is said,
+// unless there is one that is. Seen to fail without the look above.
+func TestOverlookedFiles(t *testing.T) {
+	w := newWorld(t)
+	w.write("sub/a", "")
+	w.dir = w.project + "/sub"
+	wantNotices := func(want ...string) {
+		t.Helper()
+		if c := w.mustLoad(); !slices.Equal(c.Notices, want) {
+			t.Errorf("notices:\ngot  %q\nwant %q", c.Notices, want)
+		}
+	}
+	wantNotices()
+	misspelled := w.write("toolhost.yml", "plugins: {}\n")
+	unread := " is not read: a project's file is named toolhost.yaml"
+	wantNotices(misspelled + unread)
+	w.dir = w.project
+	wantNotices("toolhost.yml" + unread)
+	path := w.write(FileName, "plugins: {}\n")
+	w.trust(path)
+	wantNotices()
+
+	if err := os.Remove(w.project + "/.git"); err != nil {
+		t.Fatal(err)
+	}
+	w.dir = w.project + "/sub"
+	above := path + " is not read: without a .git no file above the working directory is; if it is yours, run toolhost in its directory, or name it with -c"
+	wantNotices(above)
+	w.write("sub/toolhost.yml", "")
+	wantNotices("toolhost.yml"+unread, above)
+	w.trust(w.write("sub/"+FileName, "plugins: {}\n"))
+	wantNotices()
+}
+
 // TestNamedFileMakesNoHomeARoot: a file that is kept in the home directory is named for
 // some project, and does not make a Location of the home. Seen to fail with a project's
 // file refused in its place.
