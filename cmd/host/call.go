@@ -270,7 +270,7 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 	case tool.KindUnknownTool:
 		return fmt.Errorf("%s: %s: %s; toolhost tools lists those that there are, and toolhost check says which plugins did not start", name, e.Kind, e.Message)
 	case tool.KindTimedOut:
-		return fmt.Errorf("%s: %s: %s; make the call again and answer in time, here or with toolhost approvals; --approve-timeout says how long it waits", name, e.Kind, cell(e.Message))
+		return fmt.Errorf("%s: %s: %s, here or with toolhost approvals; --approve-timeout says how long the question waits", name, e.Kind, cell(e.Message))
 	case tool.KindNobodyToAsk:
 		refusal, ok := errors.AsType[*tool.Refusal](e.Cause)
 		if !ok {
