@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/toolhost/toolhost/config/internal/document"
+	"github.com/toolhost/toolhost/config/internal/form"
 	"github.com/toolhost/toolhost/service/permission"
 )
 
@@ -43,6 +45,9 @@ func (l *loader) trustedLocations() ([]Location, error) {
 	}
 	below = append(below, part{l.main, l.main.root})
 	if value(l.main.root, keyLocations) == nil {
+		if err := l.checkNamedRoot(); err != nil {
+			return nil, err
+		}
 		location, err := l.location(DefaultLocation, l.main.dir, below)
 		return []Location{location}, err
 	}
@@ -80,16 +85,8 @@ func (l *loader) implicit(below []part) ([]Location, error) {
 // checkImplicitRoot refuses to make a Location of a directory that holds the
 // user's whole home, only because a command was run there.
 func (l *loader) checkImplicitRoot() error {
-	root, home := resolve(l.dir), l.decoder.home
-	var what string
-	switch {
-	case root == "/":
-		what = "the root of the file system"
-	case home != "" && resolve(home) == root:
-		what = "the home directory"
-	case home != "" && isWithin(root, resolve(home)):
-		what = "a directory above the home directory"
-	default:
+	what := l.wide(l.dir)
+	if what == "" {
 		return nil
 	}
 	err := fmt.Errorf("%s is %s, which becomes a Location only by a config file: change to a project, or write %s here and trust it",
@@ -99,6 +96,31 @@ func (l *loader) checkImplicitRoot() error {
 		err = fmt.Errorf("%w; %s is there and not trusted: %s", err, shorten(l.dir, nearest.Path), trustCommand(nearest))
 	}
 	return err
+}
+
+// checkNamedRoot refuses to make a Location of such a directory only because a file that
+// was named is kept there. One that was written for it names it as a root.
+func (l *loader) checkNamedRoot() error {
+	if what := l.wide(l.main.dir); what != "" && l.main.Role == NamedFile {
+		return fmt.Errorf("%s is in %s, which would be the root of its Location: name the root in it, such as locations: {project: {root: %s}}, or move it",
+			l.main.Path, what, form.Quote(l.dir))
+	}
+	return nil
+}
+
+// wide says what a directory is that holds more than a project, or nothing.
+func (l *loader) wide(dir string) string {
+	root, home := resolve(dir), l.decoder.home
+	switch {
+	case root == "/":
+		return "the root of the file system"
+	case home != "" && resolve(home) == root:
+		return "the home directory"
+	case home != "" && isWithin(root, resolve(home)):
+		return "a directory above the home directory"
+	default:
+		return ""
+	}
 }
 
 // location builds one Location of the parts that speak of it, the lowest first.
@@ -111,7 +133,7 @@ func (l *loader) location(name, root string, parts []part) (Location, error) {
 		if err := merged.add(entries(p.node, keyPlugins), p.source); err != nil {
 			return Location{}, fmt.Errorf("merge %s: %w", p.source.Path, err)
 		}
-		rules := l.decoder.rules(value(p.node, keyPermissions), p.source, l.pluginNames())
+		rules := l.decoder.rules(value(p.node, keyPermissions), p.source, l.ruled())
 		switch {
 		case len(rules) == 0:
 		case p.source == last:
@@ -146,7 +168,7 @@ func (l *loader) untrustedLists() []permission.List {
 
 func (l *loader) untrustedListsOf(s *source, d *decoder) []permission.List {
 	decode := func(n *document.Node) []permission.Rule {
-		return d.rules(value(n, keyPermissions), s, l.pluginNames())
+		return d.rules(value(n, keyPermissions), s, l.ruled())
 	}
 	top := decode(s.root)
 	if value(s.root, keyLocations) == nil {
@@ -160,24 +182,58 @@ func (l *loader) untrustedListsOf(s *source, d *decoder) []permission.List {
 	return lists
 }
 
-// pluginNames are the plugins whose tools rules may speak of: those of every
-// Location, since the rules at the top of a file hold for all of them.
+// pluginNames are the plugins of every Location, since what stands at the top of a
+// file holds for all of them.
 func (l *loader) pluginNames() []string {
 	var names []string
 	if l.main == nil || len(l.without) > 0 {
 		names = append(names, defaultPlugin)
 	}
-	add := func(n *document.Node) {
-		for _, e := range entries(n, keyPlugins) {
-			names = append(names, e.Key)
-		}
-	}
-	for _, s := range append(l.sources(), l.before...) {
-		add(s.root)
-		for _, e := range entries(s.root, keyLocations) {
-			add(e.Value)
-		}
+	for _, e := range l.pluginEntries() {
+		names = append(names, e.Key)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// pluginEntries are the entries of plugins of all files and Locations.
+func (l *loader) pluginEntries() []document.Entry {
+	var all []document.Entry
+	for _, s := range append(l.sources(), l.before...) {
+		all = append(all, entries(s.root, keyPlugins)...)
+		for _, e := range entries(s.root, keyLocations) {
+			all = append(all, entries(e.Value, keyPlugins)...)
+		}
+	}
+	return all
+}
+
+// ruled are the plugins by what rules may say of their tools; both are sorted.
+type ruled struct {
+	outside []string // the ids of their tools are actions
+	builtin []string // their tools ask for the actions of the built-ins, and for no other
+}
+
+// ruled sorts the plugins. What has a command in some Location is from outside.
+func (l *loader) ruled() ruled {
+	programs, builtins := map[string]bool{}, map[string]bool{defaultPlugin: true}
+	for _, name := range l.decoder.builtins {
+		builtins[name] = true
+	}
+	for _, e := range l.pluginEntries() {
+		programs[e.Key] = programs[e.Key] || value(e.Value, keyCommand) != nil
+		builtins[e.Key] = builtins[e.Key] || value(e.Value, keyBuiltin) != nil
+	}
+	var r ruled
+	for _, name := range l.pluginNames() {
+		if programs[name] || !builtins[name] {
+			r.outside = append(r.outside, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(builtins)) {
+		if builtins[name] && !programs[name] {
+			r.builtin = append(r.builtin, name)
+		}
+	}
+	return r
 }

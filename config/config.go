@@ -17,7 +17,8 @@
 // Paths are relative to the file they stand in. "~/" at the beginning of a path is
 // the home directory. Where there is no project's file, the working directory is
 // the one Location, named "default", with the built-in filesystem plugin; a
-// directory that holds the home directory is refused then.
+// directory that holds the home directory is refused then, and so is one that would be the
+// root only because a named file without locations is kept there.
 //
 // # Layers
 //

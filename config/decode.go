@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -98,8 +99,8 @@ func (d *decoder) path(n *document.Node, s *source) string {
 
 // rules decodes a list of rules. plugins are those whose tools the rules may speak
 // of; in the user's own file, which serves projects with other plugins too, the
-// rules may speak of any.
-func (d *decoder) rules(permissions *document.Node, s *source, plugins []string) []permission.Rule {
+// rules may speak of any that is not built in.
+func (d *decoder) rules(permissions *document.Node, s *source, plugins ruled) []permission.Rule {
 	if permissions == nil {
 		return nil
 	}
@@ -110,22 +111,19 @@ func (d *decoder) rules(permissions *document.Node, s *source, plugins []string)
 	return rules
 }
 
-func (d *decoder) rule(n *document.Node, s *source, plugins []string) permission.Rule {
+func (d *decoder) rule(n *document.Node, s *source, plugins ruled) permission.Rule {
 	rule := permission.Rule{Source: s.ruleSource(n.At.Line)}
 	var err error
 	if action := value(n, keyAction); action != nil {
-		if s.Role == UserFile && mayBeToolID(action.Text) || d.patterns > maxPatterns {
-			rule.Action, err = permission.ParsePattern(action.Text)
-		} else {
-			rule.Action, err = permission.ParseAction(action.Text, d.candidates(action.Text, plugins))
-		}
-		if err != nil {
-			d.mistakes.add(s.at(action.At), "%v%s", err, d.mistakes.hint(action.Text, actionNames(action.Text, plugins)))
+		if rule.Action, err = d.action(action.Text, s, plugins); err != nil {
+			d.mistakes.add(s.at(action.At), "%v", err)
 		}
 	}
 	if resource := value(n, keyResource); resource != nil {
 		if rule.Resource, err = permission.ParseResource(resource.Text, rule.Action); err != nil {
 			d.mistakes.add(s.at(resource.At), "%v", err)
+			// What was trusted before this was a mistake denies what it did.
+			rule.Resource, _ = permission.ParsePattern(resource.Text)
 		}
 	}
 	if effect := value(n, keyEffect); effect != nil {
@@ -138,6 +136,38 @@ func (d *decoder) rule(n *document.Node, s *source, plugins []string) permission
 		rule.Agent = agent.Text
 	}
 	return rule
+}
+
+// action makes the pattern of a rule's action. It reports one that no call asks for.
+func (d *decoder) action(text string, s *source, plugins ruled) (permission.Pattern, error) {
+	if plugin, tool, isID := strings.Cut(text, "/"); isID && slices.Contains(plugins.builtin, plugin) {
+		return permission.Pattern{}, builtinAction(text, plugin, tool)
+	}
+	if s.Role == UserFile && mayBeToolID(text) || d.patterns > maxPatterns {
+		return permission.ParsePattern(text)
+	}
+	pattern, err := permission.ParseAction(text, d.candidates(text, plugins.outside))
+	if err == nil {
+		return pattern, nil
+	}
+	if _, other := permission.ParseAction(text, d.candidates(text, plugins.builtin)); other == nil {
+		plugin, tool, _ := strings.Cut(text, "/")
+		return pattern, builtinAction(text, plugin, tool)
+	}
+	return pattern, fmt.Errorf("%w%s", err, d.mistakes.hint(text, actionNames(text, plugins.outside)))
+}
+
+// builtinAction says which action a tool of a built-in asks for, in place of its id.
+func builtinAction(text, plugin, tool string) error {
+	use := fmt.Sprintf("use %q for whatever changes files, or the one of read, list, glob and grep that is meant", service.ActionEdit)
+	switch {
+	case strings.ContainsAny(plugin+tool, "*?"):
+	case slices.Contains(permission.Actions(), tool):
+		use = fmt.Sprintf("use %q", tool)
+	case slices.Contains([]string{"write", "patch", "move", "remove", "mkdir"}, tool):
+		use = fmt.Sprintf("use %q, which is every change of files", service.ActionEdit)
+	}
+	return fmt.Errorf("action %s matches nothing: the tools of a built-in plugin ask for read, list, glob, grep or edit, and not by their ids; %s", form.Quote(text), use)
 }
 
 // maxPatterns is how many actions with wildcards are held against the names of

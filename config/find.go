@@ -18,21 +18,24 @@ import (
 // FileName is the name of a project's file.
 const FileName = "toolhost.yaml"
 
+// otherFileName is how it may be misspelled.
+const otherFileName = "toolhost.yml"
+
 // Discover returns the project's file for a directory, or nothing: the nearest
 // toolhost.yaml upward, as far as the directory with .git. Where there is no .git
 // in dir or above it, only dir itself is looked in, since what lies above may
 // belong to anybody.
 func Discover(dir string) (path string, err error) {
-	err = discover(dir, func(found string) (bool, error) {
+	err = discover(dir, FileName, func(found string) (bool, error) {
 		path = found
 		return true, nil
 	})
 	return path, err
 }
 
-// discover visits the project's files for a directory, the nearest first, until one
-// is what was looked for.
-func discover(dir string, visit func(path string) (done bool, err error)) error {
+// discover visits the files of a name that a project's could be for a directory, the
+// nearest first, until one is what was looked for.
+func discover(dir, name string, visit func(path string) (done bool, err error)) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -42,7 +45,7 @@ func discover(dir string, visit func(path string) (done bool, err error)) error 
 		return err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		path := filepath.Join(at, FileName)
+		path := filepath.Join(at, name)
 		found, err := exists(path)
 		if err != nil {
 			return err

@@ -168,10 +168,10 @@ func permissionsForm() form.Form {
 		About: "What calls may do. The last rule of this file that matches wins; across files the strictest answer holds.",
 		Each: &form.Form{Kind: form.Object, About: "A rule. In action and resource, * is any characters and ? is one character.", Keys: []form.Key{
 			{Name: keyAction, Required: true, Form: form.Form{
-				Kind: form.Text, About: "What is done: " + strings.Join(permission.Actions(), ", ") + ", or the id of a tool, plugin/tool.", Verify: checkAction,
+				Kind: form.Text, About: "What is done: " + strings.Join(permission.Actions(), ", ") + ", or the id of a tool of a plugin that is not built in, plugin/tool.", Verify: checkAction,
 			}},
 			{Name: keyResource, Required: true, Form: form.Form{
-				Kind: form.Text, About: "What it is done to: a path relative to the root, the pattern of a search, or what the tool says.",
+				Kind: form.Text, About: "What it is done to: a path relative to the root, the pattern of a search, or what the tool says. In a path * crosses directories; dir/* is what is in dir.",
 			}},
 			{Name: keyEffect, Required: true, Form: form.Form{Kind: form.Text, About: "The answer.", OneOf: permission.Effects()}},
 			{Name: keyReason, Form: form.Form{Kind: form.Text, About: "Why; whoever is refused is told."}},

@@ -92,7 +92,7 @@ func TestCaseG05JSONWithSlashes(t *testing.T) {
 	w := newWorld(t)
 	c := w.loadProject(`{
 	"plugins": {"filesystem": {"settings": {"url":"http://h//p", "s":"/* no */ \\\" // x"}}},
-	"permissions": [{"action": "filesystem/*", "resource": "open(//srv/share/**)", "effect": "deny"}]
+	"permissions": [{"action": "*", "resource": "open(//srv/share/**)", "effect": "deny"}]
 }`)
 	want := `{"s":"/* no */ \\\" // x","url":"http://h//p"}`
 	if got := string(c.Locations[0].Plugins[0].Settings); got != want {

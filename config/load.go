@@ -120,7 +120,26 @@ func (l *loader) read(ctx context.Context) error {
 		s.Trusted, l.main = true, s
 		return nil
 	}
-	return discover(l.dir, func(path string) (bool, error) { return l.readProject(ctx, path) })
+	if err := discover(l.dir, FileName, func(path string) (bool, error) { return l.readProject(ctx, path) }); err != nil {
+		return err
+	}
+	if l.main == nil && len(l.without) == 0 {
+		l.overlooked()
+	}
+	return nil
+}
+
+// overlooked says where there is a file that may be meant for a project's, and is none.
+// What cannot be looked at is not said.
+func (l *loader) overlooked() {
+	_ = discover(l.dir, otherFileName, func(path string) (bool, error) {
+		l.notices = append(l.notices, fmt.Sprintf("%s is not read: a project's file is named %s", shorten(l.dir, path), FileName))
+		return true, nil
+	})
+	if above, err := nearestWith(l.dir, FileName); err == nil && above != "" {
+		l.notices = append(l.notices, fmt.Sprintf("%s is not read: without a .git no file above the working directory is; if it is yours, run toolhost in its directory, or name it with -c",
+			filepath.Join(above, FileName)))
+	}
 }
 
 // readProject reads a file of the project, and says whether it is the one to use. One

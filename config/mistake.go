@@ -3,10 +3,14 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/toolhost/toolhost/config/internal/form"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/permission"
 )
 
 // maxMistakes is how many mistakes an error spells out.
@@ -73,4 +77,40 @@ func (m *mistakes) err(dir string, files ...*source) error {
 			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
 	})
 	return &Error{Mistakes: slices.Compact(m.found), dir: dir}
+}
+
+// Doubts says of the rules what is no mistake and may not be meant, a line each: that
+// one which restricts is for a directory, and nothing for what is in it. It looks at the
+// Location's root as it is now; what cannot be looked at is not doubted.
+func (l *Location) Doubts() []string {
+	var doubts []string
+	for _, list := range l.Policy.Lists {
+		base := cmp.Or(list.Base, l.Policy.Root)
+		for _, rule := range list.Rules {
+			directory := rule.Resource.String()
+			if !restrictsPath(rule) || strings.ContainsAny(directory, `*?\`) {
+				continue
+			}
+			inside := strings.TrimPrefix(directory+"/", "./")
+			if info, err := os.Stat(filepath.Join(base, directory)); err != nil || !info.IsDir() || restricts(list, rule, inside+"-") {
+				continue
+			}
+			doubts = append(doubts, fmt.Sprintf("%s: %s is a directory, and the rule is for that alone: what is in it is %s",
+				rule.Source, form.Quote(directory), form.Quote(inside+"*")))
+		}
+	}
+	return doubts
+}
+
+// restrictsPath says whether a rule keeps from something that a path stands for.
+func restrictsPath(rule permission.Rule) bool {
+	return rule.Effect > permission.Allow &&
+		(rule.Action.Match(service.ActionRead) || rule.Action.Match(service.ActionList) || rule.Action.Match(service.ActionEdit))
+}
+
+// restricts says whether some rule of the list does to a path what the given one does.
+func restricts(list permission.List, rule permission.Rule, path string) bool {
+	return slices.ContainsFunc(list.Rules, func(r permission.Rule) bool {
+		return r.Effect >= rule.Effect && r.Action.Match(rule.Action.String()) && (r.Agent == "" || r.Agent == rule.Agent) && r.Resource.Match(path)
+	})
 }

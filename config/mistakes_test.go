@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,6 +96,7 @@ func TestMistakes(t *testing.T) {
 		{"resource is a number", "permissions: [{action: read, resource: 8080, effect: deny}]\n", `toolhost.yaml:1:40: permissions[0].resource must be a text, not a number: put it in quotes`},
 		{"star without quotes", "permissions:\n  - {action: read, resource: *, effect: allow}\n", `toolhost.yaml:2:30: a text that begins with "*" must be put in quotes; aliases are not part of a config file`},
 		{"resource that matches nothing", "permissions: [{action: read, resource: ./x, effect: deny}]\n", `toolhost.yaml:1:40: resource "./x" matches no path: paths are judged in their shortest form, such as "x"`},
+		{"resource as of a glob", "permissions: [{action: read, resource: \"**/*.pem\", effect: deny}]\n", `toolhost.yaml:1:40: resource "**/*.pem" does not match what it does in a glob: here * crosses directories, and the slash behind it must be there; write "*.pem"`},
 
 		{"lines that are none", "output: {max_lines: 0}\n", "toolhost.yaml:1:21: output.max_lines \"0\" is not valid: it must be a whole number between 1 and 100000"},
 		{"too many lines", "output: {max_lines: 1e6}\n", "toolhost.yaml:1:21: output.max_lines \"1e6\" is not valid: it must be a whole number between 1 and 100000"},
@@ -184,6 +186,91 @@ func TestCaseC21MalformedRuleStopsLoading(t *testing.T) {
 		if _, err := w.load(); (err == nil) != valid {
 			t.Errorf("user's file, %q: got %v", action, err)
 		}
+	}
+}
+
+// TestCaseC21RuleForABuiltinByItsID: a built-in asks for the actions of the built-ins,
+// so that a rule for the ids of its tools alone would deny nothing. Seen to fail with
+// the built-ins among the plugins that rules may speak of.
+func TestCaseC21RuleForABuiltinByItsID(t *testing.T) {
+	const (
+		change = `; use "edit", which is every change of files`
+		other  = `; use "edit" for whatever changes files, or the one of read, list, glob and grep that is meant`
+	)
+	for action, use := range map[string]string{
+		"filesystem/write": change, "filesystem/remove": change, "files/patch": change, "filesystem/read": `; use "read"`, "files/edit": `; use "edit"`,
+		"filesystem/*": other, "f*/write": other, "files/none": other, "filesystem/": other,
+		"*": "", "*/write": "", "own/write": "", "w*": "", "r*": "",
+	} {
+		const plugins = "plugins: {filesystem: {}, files: {builtin: filesystem}, own: {command: [./w]}, weather: {command: [./w]}}\n"
+		rule := fmt.Sprintf("permissions:\n- {action: %q, resource: x, effect: deny}\n", action)
+		want := ""
+		if use != "" {
+			want = fmt.Sprintf("action %q matches nothing: the tools of a built-in plugin ask for read, list, glob, grep or edit, and not by their ids%s", action, use)
+		}
+		for _, trusted := range []bool{true, false} {
+			w := newWorld(t)
+			if path := w.write(FileName, plugins+rule); trusted {
+				w.file = path
+			}
+			if _, err := w.load(); (err != nil) != (want != "") || err != nil && err.Error() != "toolhost.yaml:3:12: "+want {
+				t.Errorf("project's file, %q, trusted %v:\ngot  %v\nwant %s", action, trusted, err, want)
+			}
+		}
+	}
+
+	// The user's file, which may speak of any other plugin, and of one of that name that
+	// is not built in.
+	rule := "permissions: [{action: filesystem/write, resource: x, effect: deny}]\n"
+	w := newWorld(t)
+	w.writeUser(rule)
+	if _, err := w.load(); err == nil || !strings.HasSuffix(err.Error(), `config.yaml:1:24: action "filesystem/write" matches nothing: the tools of a built-in plugin ask for read, list, glob, grep or edit, and not by their ids`+change) {
+		t.Errorf("user's file: got %v", err)
+	}
+	w = newWorld(t)
+	w.writeUser(rule + "plugins: {filesystem: {command: [./own]}}\n")
+	if _, err := w.load(); err != nil {
+		t.Errorf("user's file, of a plugin of their own: got %v", err)
+	}
+}
+
+// TestDoubtsOfRulesForADirectory: a rule that restricts a directory alone is said,
+// unless another one is for what is in it. Seen to fail with every path taken for a directory,
+// and with no look at the other rules.
+func TestDoubtsOfRulesForADirectory(t *testing.T) {
+	w := newWorld(t)
+	for _, file := range []string{"secrets/a", "both/a", "some/a", "open/a", "plain"} {
+		w.write(file, "")
+	}
+	w.write("sub/"+FileName, "permissions: [{action: read, resource: deep, effect: deny}]\n") // not trusted
+	w.write("sub/deep/a", "")
+	w.dir = w.project + "/sub"
+	w.trust(w.write(FileName, `plugins: {filesystem: {}, own: {command: [./own]}}
+permissions:
+  - {action: read, resource: secrets, effect: deny}
+  - {action: "*", resource: secrets, effect: ask, agent: coder}
+  - {action: read, resource: both, effect: deny}
+  - {action: "*", resource: "both/*", effect: deny}
+  - {action: edit, resource: some, effect: deny}
+  - {action: edit, resource: "some/*", effect: deny, agent: coder}
+  - {action: edit, resource: ., effect: deny}
+  - {action: edit, resource: open, effect: allow}
+  - {action: read, resource: plain, effect: deny}
+  - {action: list, resource: gone, effect: deny}
+  - {action: own/x, resource: secrets, effect: deny}
+  - {action: glob, resource: secrets, effect: deny}
+`))
+	c, err := w.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const alone = " is a directory, and the rule is for that alone: what is in it is "
+	want := []string{
+		`toolhost.yaml:3: "secrets"` + alone + `"secrets/*"`, `toolhost.yaml:4: "secrets"` + alone + `"secrets/*"`,
+		`toolhost.yaml:7: "some"` + alone + `"some/*"`, `toolhost.yaml:9: "."` + alone + `"*"`, `toolhost.yaml:1: "deep"` + alone + `"deep/*"`,
+	}
+	if got := c.Locations[0].Doubts(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

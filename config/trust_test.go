@@ -384,6 +384,58 @@ func TestImplicitRootIsRefused(t *testing.T) {
 	}
 }
 
+// TestOverlookedFiles: a file that may be meant for a project's and is not read is said,
+// unless there is one that is. Seen to fail without the look above.
+func TestOverlookedFiles(t *testing.T) {
+	w := newWorld(t)
+	w.write("sub/a", "")
+	w.dir = w.project + "/sub"
+	wantNotices := func(want ...string) {
+		t.Helper()
+		if c := w.mustLoad(); !slices.Equal(c.Notices, want) {
+			t.Errorf("notices:\ngot  %q\nwant %q", c.Notices, want)
+		}
+	}
+	wantNotices()
+	misspelled := w.write("toolhost.yml", "plugins: {}\n")
+	unread := " is not read: a project's file is named toolhost.yaml"
+	wantNotices(misspelled + unread)
+	w.dir = w.project
+	wantNotices("toolhost.yml" + unread)
+	path := w.write(FileName, "plugins: {}\n")
+	w.trust(path)
+	wantNotices()
+
+	if err := os.Remove(w.project + "/.git"); err != nil {
+		t.Fatal(err)
+	}
+	w.dir = w.project + "/sub"
+	above := path + " is not read: without a .git no file above the working directory is; if it is yours, run toolhost in its directory, or name it with -c"
+	wantNotices(above)
+	w.write("sub/toolhost.yml", "")
+	wantNotices("toolhost.yml"+unread, above)
+	w.trust(w.write("sub/"+FileName, "plugins: {}\n"))
+	wantNotices()
+}
+
+// TestNamedFileMakesNoHomeARoot: a file that is kept in the home directory is named for
+// some project, and does not make a Location of the home. Seen to fail with a project's
+// file refused in its place.
+func TestNamedFileMakesNoHomeARoot(t *testing.T) {
+	w := newWorld(t)
+	for dir, what := range map[string]string{w.home: "the home directory", filepath.Dir(w.home): "a directory above the home directory"} {
+		w.file = w.write(filepath.Join(dir, "own.yaml"), "plugins: {filesystem: {}}\n")
+		want := fmt.Sprintf("%s is in %s, which would be the root of its Location: name the root in it, such as locations: {project: {root: %q}}, or move it", w.file, what, w.project)
+		if _, err := w.load(); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	w.write(w.file, fmt.Sprintf("plugins: {filesystem: {}}\nlocations: {project: {root: %q}, home: {root: %q}}\n", w.project, w.home))
+	if c := w.mustLoad(); c.Locations[0].Root != w.project || c.Locations[1].Root != w.home {
+		t.Errorf("with roots that are named: got %+v", c.Locations)
+	}
+}
+
 // TestPlace: links of the directory are followed, one of the file is not.
 func TestPlace(t *testing.T) {
 	base := resolve(t.TempDir())
@@ -422,6 +474,7 @@ permissions:
   - {action: read, resource: "secrets/*", effect: deny}
   - {action: weather/now, resource: "*", effect: deny}
   - {action: read, resource: .env, effect: allow}
+  - {action: list, resource: "**/kept", effect: deny} # trusted when that was no mistake
 `
 	path := w.write(FileName, before)
 	w.trust(path)
@@ -442,6 +495,7 @@ permissions:
 	wantVerdicts(t, c.Locations[0].Policy, map[string]string{
 		"read secrets/a": "denied by toolhost.yaml (as trusted):4", "weather/now x": "denied by toolhost.yaml (as trusted):5",
 		"read new": "denied by toolhost.yaml:1", "read .env": "asked for by default: may hold secrets", "read a": "allowed by default",
+		"list a/kept": "denied by toolhost.yaml (as trusted):7",
 	})
 	if len(c.Files) != 1 || c.Files[0].Trusted {
 		t.Errorf("files are %+v", c.Files)

@@ -368,6 +368,9 @@ func answerOf(result *mcp.ElicitResult, p permission.Pending, by string) (answer
 		if reason, ok := result.Content[formReason].(string); ok {
 			answer.Feedback = cut(reason, permission.MaxFeedback)
 		}
+		if kind == "" && answer.Feedback == "" {
+			answer.Feedback = "the form was accepted without an answer in it, which is no yes"
+		}
 		return answer, true
 	case "decline":
 		return answer, true

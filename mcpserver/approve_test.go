@@ -264,6 +264,30 @@ func TestLaw37OtherSpellingAndOtherDefinition(t *testing.T) {
 	s.settled(t)
 }
 
+// A form that was accepted without an answer in it is no yes, and the model is told that it
+// was that; a reason that was given is kept. Seen to fail without the words.
+func TestAcceptedWithoutAnAnswer(t *testing.T) {
+	ran := new(recorded)
+	s := serve(t, Deny, map[string]tool.Tool{"act": ran.tool()})
+	session := s.connect(t, "stdio", withoutSessions, byHand())
+	for want, content := range map[string]map[string]any{
+		"the form was accepted without an answer in it, which is no yes": nil,
+		"not now": {formReason: "not now"},
+	} {
+		params, asked := ask(t, session, "act", `{}`)
+		again := reply(params, asked, "accept", "")
+		for id := range again.InputResponses {
+			again.InputResponses[id] = &mcp.ElicitResult{Action: "accept", Content: content}
+		}
+		result, err := session.CallTool(t.Context(), again)
+		if err != nil || !result.IsError || result.Meta[metaKind] != string(tool.KindDeclined) || !strings.Contains(text(result), "was declined: "+want) {
+			t.Errorf("got %+v %s, %v", result, text(result), err)
+		}
+	}
+	ran.wantInputs(t)
+	s.settled(t)
+}
+
 // What was suspended in a Location that was closed since is said to have lapsed, and is
 // not run.
 func TestLaw37LapsedWithItsLocation(t *testing.T) {

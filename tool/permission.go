@@ -62,6 +62,9 @@ func (r *Refusal) Error() string {
 	if r.Reason != "" {
 		text += ": " + r.Reason
 	}
+	if r.Kind == KindTimedOut {
+		text += "; call the tool again when somebody can answer"
+	}
 	return text
 }
 

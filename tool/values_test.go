@@ -96,7 +96,7 @@ func TestLaw22SettleError(t *testing.T) {
 		{"wrapped failure", fmt.Errorf("at /x: %w", &Failure{Message: "no such city"}), Failed, KindFailure, "no such city"},
 		{"denied", &Refusal{Kind: KindDenied, Action: "edit", Resource: ".env", Reason: "secrets"}, Rejected, KindDenied, `edit of ".env" is denied: secrets`},
 		{"declined", fmt.Errorf("x: %w", &Refusal{Kind: KindDeclined, Action: "edit", Resource: "a"}), Rejected, KindDeclined, `edit of "a" was declined`},
-		{"timed out", &Refusal{Kind: KindTimedOut, Action: "edit", Resource: "a"}, Rejected, KindTimedOut, `edit of "a" needs approval, and nobody answered in time`},
+		{"timed out", &Refusal{Kind: KindTimedOut, Action: "edit", Resource: "a"}, Rejected, KindTimedOut, `edit of "a" needs approval, and nobody answered in time; call the tool again when somebody can answer`},
 		{"nobody", &Refusal{Kind: KindNobodyToAsk, Action: "edit", Resource: "a"}, Rejected, KindNobodyToAsk, `edit of "a" needs approval, and there is nobody to ask`},
 		{"withdrawn", &Refusal{Kind: KindCancelled, Action: "edit", Resource: "a"}, Rejected, KindCancelled, `edit of "a" needs approval, and the request was withdrawn`},
 		{"unavailable", Errorf(KindUnavailable, "%q is restarting", "x"), Rejected, KindUnavailable, `"x" is restarting`},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/state"
+	"github.com/toolhost/toolhost/tool"
 )
 
 // app is one run of the command: its streams and the flags that all commands
@@ -34,6 +35,7 @@ type app struct {
 	approve  approval
 	patience time.Duration // how long a question waits for its answer
 	calls    bool          // the command calls tools, so that somebody may have to be asked
+	examines bool          // the command is about the rules, so that what is doubtful in them is said
 	logLevel string
 }
 
@@ -64,10 +66,16 @@ func (a *app) rootCommand() *cobra.Command {
 process of its own that has the services it was granted and nothing else.
 
 The project is described by toolhost.yaml, the nearest one upward. Without one,
-the current directory is served with the built-in filesystem tools, which read.`,
+the current directory is served with the built-in filesystem tools, which read, and
+change files once you allow it.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          commandArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		ValidArgsFunction:          cobra.NoFileCompletions,
+		SuggestionsMinimumDistance: 2,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.dir, "directory", "C", "", "run as if started in this directory")
@@ -84,6 +92,22 @@ the current directory is served with the built-in filesystem tools, which read.`
 	root.AddCommand(a.toolsCommand(), a.callCommand(), a.serveCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.explainCommand(), a.auditCommand(), a.statusCommand(),
 		a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
+}
+
+// commandArgs says of a command that there is none what may have been meant: another
+// one, or a tool.
+func commandArgs(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q: toolhost --help lists the commands", args[0])
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+	}
+	if tool.EffectiveName(args[0]) == args[0] {
+		err = fmt.Errorf("%w; a tool is called with toolhost call %s", err, args[0])
+	}
+	return err
 }
 
 // load reads the configuration and says on standard error what is noteworthy.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -119,13 +120,30 @@ func (a *app) call(ctx context.Context, capture *registry.Capture, name string, 
 	if err != nil {
 		return operational(err)
 	}
+	hint := sessionHint(settlement.Error, made)
 	if a.json {
+		if hint != "" {
+			a.notice(hint)
+		}
 		return a.printOutcome(outcome{Settlement: settlement, Identity: whose}, settled(settlement), settlement.Error)
 	}
 	if settlement.Error == nil {
 		return a.printText(settlement)
 	}
-	return &exitError{settled(settlement), describe(name, input, settlement.Error)}
+	described := describe(name, input, settlement.Error)
+	if hint != "" {
+		described = fmt.Errorf("%w; %s", described, hint)
+	}
+	return &exitError{settled(settlement), described}
+}
+
+// sessionHint is what to do about a file that the session has not read, where nobody
+// said which session it is: another command would be another one again.
+func sessionHint(e *tool.Error, made []string) string {
+	if e == nil || e.Kind != tool.KindFailure || !slices.Contains(made, "session") || !strings.Contains(e.Message, "this session has not read it") {
+		return ""
+	}
+	return "each command without --session is a session of its own: give reading and changing the same one, such as --session review-7"
 }
 
 // outcome is what --json prints of a call. Every key is always there.
@@ -251,6 +269,8 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 		}
 	case tool.KindUnknownTool:
 		return fmt.Errorf("%s: %s: %s; toolhost tools lists those that there are, and toolhost check says which plugins did not start", name, e.Kind, e.Message)
+	case tool.KindTimedOut:
+		return fmt.Errorf("%s: %s: %s, here or with toolhost approvals; --approve-timeout says how long the question waits", name, e.Kind, cell(e.Message))
 	case tool.KindNobodyToAsk:
 		refusal, ok := errors.AsType[*tool.Refusal](e.Cause)
 		if !ok {

@@ -18,7 +18,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration and start every plugin once",
 		Long: `Check the configuration, activate the Location, and print the state of each
-plugin with the reason where one does not serve.
+plugin with the reason where one does not serve. Rules that are for a directory and
+not for what is in it are said.
 
 Exit status: 0 every plugin is ready, 2 the configuration is wrong, 4 a plugin
 failed.`,
@@ -27,6 +28,7 @@ failed.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.examines = true
 			if err := a.checkUntrusted(cmd.Context()); err != nil {
 				return err
 			}

@@ -41,7 +41,11 @@ func (a *app) printClientConfig(name string) error {
 	if err != nil {
 		return err
 	}
-	a.notice("this goes into " + client.where)
+	where := "this goes into " + client.where
+	if client.where == "run" {
+		where = "run this once"
+	}
+	a.notice(where)
 	quote := func(text string) string { return fmt.Sprintf("%q", text) }
 	if client.where == "run" {
 		quote = shellQuote

@@ -40,6 +40,7 @@ Exit status: 0 it would be allowed, 3 it would be asked for, denied or rejected.
 			if err != nil {
 				return err
 			}
+			a.examines = true
 			return a.withLocation(cmd.Context(), func(ctx context.Context, l *location.Location) error {
 				return a.explain(ctx, l, args[0], input, flags)
 			})
@@ -88,7 +89,7 @@ func (a *app) printExplanation(x location.Explanation) error {
 		effects += "; it cannot be undone"
 	}
 	fmt.Fprintf(a.stdout, "%s may have the effects %s\n", cell(x.Tool), effects)
-	for _, line := range shown.Changes(x.Diff, cmp.Or(a.stdout.width(), shown.Columns)-len("  ")) {
+	for _, line := range shown.Changes(x.Diff, a.stdout.columns()-len("  ")) {
 		fmt.Fprintf(a.stdout, "  %s\n", line)
 	}
 	if len(x.Requests) == 0 {

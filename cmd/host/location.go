@@ -27,11 +27,17 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 	if err != nil {
 		return err
 	}
-	if _, err := cfg.Location(a.location); err != nil {
+	configured, err := cfg.Location(a.location)
+	if err != nil {
 		if a.location == "" {
 			err = fmt.Errorf("%w with -l", err)
 		}
 		return err
+	}
+	if a.examines {
+		for _, doubt := range configured.Doubts() {
+			a.notice(doubt)
+		}
 	}
 	by := a.approver()
 	return a.withHost(ctx, cfg, by, log, func(ctx context.Context, h *host.Host) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -58,6 +59,15 @@ func (o *output) width() int {
 		return 0
 	}
 	return widthOf(file)
+}
+
+// columns is within how many columns what is long is broken: those of the terminal. What
+// is read by a program is not broken at all.
+func (o *output) columns() int {
+	if width := o.width(); width > 0 {
+		return width
+	}
+	return math.MaxInt
 }
 
 // widthOf is how many columns a terminal has, or those that are assumed where it does

@@ -34,7 +34,8 @@ that would be used here. A file that changes must be trusted again; until then
 only its denies hold.
 
 What changed since the file was trusted is shown first, then what the file would
-do; on a terminal you are asked then. --show shows the same and records nothing.
+do, and you are asked. Without a terminal, or with --json, nobody can be asked, and
+nothing is trusted without --yes. --show shows the same and records nothing.
 
 The program of a plugin that is not pinned may be rebuilt: that is noticed, and
 said, and it runs. Its digest is recorded too.
@@ -43,6 +44,7 @@ The record is in the user's own state, $XDG_STATE_HOME/toolhost or
 ~/.local/state/toolhost.`,
 		Example: `  toolhost trust --show
   toolhost trust
+  toolhost trust --yes
   toolhost trust --list
   toolhost trust --revoke ./toolhost.yaml`,
 		Args: cobra.MaximumNArgs(1),
@@ -71,7 +73,7 @@ The record is in the user's own state, $XDG_STATE_HOME/toolhost or
 	command.Flags().BoolVar(&list, "list", false, "list the files that are trusted")
 	command.Flags().BoolVar(&revoke, "revoke", false, "trust the file no longer")
 	command.Flags().BoolVar(&show, "show", false, "show what changed and what the file would do, and record nothing")
-	command.Flags().BoolVar(&yes, "yes", false, "do not ask, on a terminal, whether to trust it")
+	command.Flags().BoolVar(&yes, "yes", false, "trust it without asking")
 	command.MarkFlagsMutuallyExclusive("list", "revoke", "show")
 	return command
 }
@@ -181,7 +183,8 @@ func readFile(path string) (string, error) {
 	return string(content), err
 }
 
-// trust says what the file would do, and records it; on a terminal it asks first.
+// trust says what the file would do, and records it once somebody said yes: to the
+// question here, or with --yes.
 func (a *app) trust(ctx context.Context, c *candidate, yes bool) error {
 	if !a.json {
 		if c.shown.Changed {
@@ -189,11 +192,9 @@ func (a *app) trust(ctx context.Context, c *candidate, yes bool) error {
 		}
 		a.printEffects(c.shown.Locations)
 	}
-	if file, ok := a.stdin.(*os.File); ok && !yes && !a.json && a.stdout.terminal && term.IsTerminal(int(file.Fd())) {
-		fmt.Fprintf(a.stdout, "trust %s? [y/N] ", cell(c.file.Path))
-		line, err := bufio.NewReader(file).ReadString('\n')
-		if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-			return errors.New("not trusted: nothing was recorded")
+	if !yes {
+		if err := a.confirmTrust(c); err != nil {
+			return err
 		}
 	}
 	record := state.TrustRecord{Path: c.file.Path, Digest: c.file.Digest, By: userName(), At: time.Now(), Content: c.content}
@@ -211,6 +212,24 @@ func (a *app) trust(ctx context.Context, c *candidate, yes bool) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "trusted %s\n", cell(c.file.Path))
 	return err
+}
+
+// confirmTrust asks on the terminal. Where nobody can be asked the answer is no.
+func (a *app) confirmTrust(c *candidate) error {
+	file, ok := a.stdin.(*os.File)
+	if !ok || a.json || !a.stdout.terminal || !term.IsTerminal(int(file.Fd())) {
+		why := "there is no terminal to ask on"
+		if a.json {
+			why = "nobody is asked with --json"
+		}
+		return errors.New("not trusted: " + why + ", and nothing was recorded; to trust what toolhost trust --show shows, give --yes")
+	}
+	fmt.Fprintf(a.stdout, "trust %s? [y/N] ", cell(c.file.Path))
+	line, err := bufio.NewReader(file).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return errors.New("not trusted: nothing was recorded")
+	}
+	return nil
 }
 
 // trustEntry is what the audit log has of it.

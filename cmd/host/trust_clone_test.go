@@ -34,7 +34,7 @@ func TestLaw40CloneIsAsIfItHadNoFile(t *testing.T) {
 		"secrets allowed":              {text: "permissions: [{action: read, resource: .env, effect: allow}]"},
 		"writing allowed":              {text: `permissions: [{action: edit, resource: "*", effect: allow}]`},
 		"commands allowed":             {text: `permissions: [{action: shell, resource: "*", effect: allow}]`},
-		"tools allowed":                {text: `{plugins: {filesystem: {}}, permissions: [{action: "filesystem/*", resource: "*", effect: allow}]}`},
+		"tools allowed":                {text: `{plugins: {evil: {command: [./evil]}}, permissions: [{action: "evil/*", resource: "*", effect: allow}]}`},
 		"asked for what is allowed":    {text: `permissions: [{action: read, resource: "*", effect: ask}]`},
 		"for one agent":                {text: "permissions: [{action: edit, resource: a, effect: allow, agent: coder}]"},
 		"less shown":                   {text: "{plugins: {filesystem: {}}, output: {max_lines: 1, max_bytes: 1024, tools: {filesystem/read: {max_lines: 2}}}}"},

@@ -202,7 +202,7 @@ func (a *app) printChange(c *candidate) {
 		fmt.Fprint(a.stdout, "; the difference is not known, since its content was not kept then: look at the whole file\n")
 	default:
 		fmt.Fprint(a.stdout, ":\n")
-		for _, line := range shown.Changes(*c.shown.Diff, cmp.Or(a.stdout.width(), shown.Columns)) {
+		for _, line := range shown.Changes(*c.shown.Diff, a.stdout.columns()) {
 			fmt.Fprintln(a.stdout, line)
 		}
 	}

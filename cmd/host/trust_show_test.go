@@ -45,12 +45,34 @@ func TestLaw40DifferenceOfAnOldRecord(t *testing.T) {
 	if err := json.Unmarshal([]byte(toolhost("trust", "--show", "--json")), &shown); err != nil || !shown.Changed || shown.Diff != nil {
 		t.Errorf("--show --json: got %+v, %v", shown, err)
 	}
-	if out := toolhost("trust"); !strings.Contains(out, "; the difference is not known, ") {
+	if out := toolhost("trust", "--yes"); !strings.Contains(out, "; the difference is not known, ") {
 		t.Errorf("trust: got %s", out)
 	}
 	write(t, path, "plugins: {filesystem: {}}\r\n")
-	if out := toolhost("trust"); !strings.Contains(out, "\n- plugins: {filesystem: {}}\n+ plugins: {filesystem: {}}\ufffd\n") {
+	if out := toolhost("trust", "--yes"); !strings.Contains(out, "\n- plugins: {filesystem: {}}\n+ plugins: {filesystem: {}}\ufffd\n") {
 		t.Errorf("with the content kept: got %s", out)
+	}
+}
+
+// TestDifferenceIsWholeInAPipe: what is read by a program has each line of the file as it
+// is; only a terminal has columns. Seen to fail with the columns of a terminal.
+func TestDifferenceIsWholeInAPipe(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	path := write(t, filepath.Join(dir, "toolhost.yaml"), "plugins: {filesystem: {}}\n")
+	toolhost := func(args ...string) string {
+		t.Helper()
+		var stdout, stderr strings.Builder
+		if status := run(context.Background(), append([]string{"-C", dir}, args...), nil, &stdout, &stderr); status != 0 {
+			t.Fatalf("%v: status %d\n%s", args, status, &stderr)
+		}
+		return stdout.String()
+	}
+	toolhost("trust", "--yes")
+	long := "# " + strings.Repeat("long ", 100) + "end"
+	write(t, path, "plugins: {filesystem: {}}\n"+long+"\n")
+	if out := toolhost("trust", "--show"); !strings.Contains(out, "\n+ "+long+"\n") {
+		t.Errorf("got %s", out)
 	}
 }
 

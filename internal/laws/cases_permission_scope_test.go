@@ -205,7 +205,7 @@ func TestCaseC21MalformedDeny(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, home := t.TempDir(), t.TempDir()
 	file, deeds := filepath.Join(dir, "toolhost.yaml"), filepath.Join(dir, "deeds")
 	if err := os.Mkdir(deeds, 0o700); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestCaseC21MalformedDeny(t *testing.T) {
 			t.Fatal(err)
 		}
 		return config.Load(t.Context(), config.Options{
-			Dir: dir, File: file, Builtins: []string{"process"}, Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+			Dir: dir, File: file, Builtins: []string{"process"}, Getenv: func(name string) string { return map[string]string{"HOME": home}[name] },
 		})
 	}
 	cfg, err := load("- {action: shell, resource: \"rm *\", effect: deny}\n")

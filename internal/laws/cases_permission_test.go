@@ -268,7 +268,7 @@ func TestCaseC14FiveReasons(t *testing.T) {
 		_, e := asks.answered("write", at("f"), permission.Answer{Kind: permission.Reject, Feedback: "use g"})
 		asks.want(e, `rejected, declined, ran true: edit of "f" was declined: use g`)
 		slow.want(slow.callRaw("write", at("f")),
-			`rejected, timed_out, ran true: edit of "f" needs approval, and nobody answered in time: it is asked (user:1)`)
+			`rejected, timed_out, ran true: edit of "f" needs approval, and nobody answered in time: it is asked (user:1); call the tool again when somebody can answer`)
 		alone.want(alone.callRaw("write", at("f")),
 			`rejected, nobody_to_ask, ran true: edit of "f" needs approval, and there is nobody to ask: it is asked (user:1)`)
 

@@ -77,6 +77,7 @@ func TestChangeTools(t *testing.T) {
 		t.Errorf("new is there: %v", err)
 	}
 	wantFailure(t, p, "edit", on("path", "b", "new", "x"), "old is empty")
+	wantFailure(t, p, "edit", on("path", "b", "edits", []any{}), "edits is empty: give at least one replacement in it, or old and new in place of it")
 	wantFailure(t, p, "edit", on("path", "b", "edits", []any{map[string]any{"old": "3", "new": "4"}, map[string]any{"old": "", "new": "4"}}), "edit 2 of 2: old is empty")
 	wantFailure(t, p, "edit", on("path", "b", "old", "3", "new", "4", "edits", []any{map[string]any{"old": "3", "new": "4"}}), "not both")
 	wantFailure(t, p, "edit", on("path", "no", "old", "3", "new", "4"), "write makes new files")

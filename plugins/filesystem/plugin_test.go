@@ -277,7 +277,7 @@ func TestLaw22FailuresAreDeliberate(t *testing.T) {
 	p := start(t, map[string]string{"a.txt": "a\nb\n", "dir/f": "x", "zero": "\x00"})
 	for _, tt := range []struct{ tool, input, want string }{
 		{"read", `{"path": ""}`, "path is empty: name a file; list shows which there are"},
-		{"read", `{"path": "nope"}`, "nope: does not exist"},
+		{"read", `{"path": "nope"}`, "nope: does not exist; list \".\" shows what is there"},
 		{"read", `{"path": "../x"}`, "../x: leads out of the root; only what is below it can be reached"},
 		{"read", `{"path": "dir"}`, "dir: is a directory; list it, or name a file in it"},
 		{"read", `{"path": "zero"}`, "zero: is a binary file of 1 bytes, and only text and images (PNG, JPEG, GIF, WebP) can be read"},
@@ -287,13 +287,13 @@ func TestLaw22FailuresAreDeliberate(t *testing.T) {
 		{"read", `{"path": "a.txt", "limit": 1e300}`, "limit is 9223372036854775807: give 1 to 2000, or leave it out"},
 		{"list", `{"path": "a.txt"}`, "a.txt: is a file, and this needs a directory"},
 		{"list", `{"depth": 17}`, "depth is 17: give 1 to 16, or leave it out"},
-		{"list", `{"path": "nope"}`, "nope: does not exist"},
+		{"list", `{"path": "nope"}`, "nope: does not exist; list \".\" shows what is there"},
 		{"glob", `{"pattern": ""}`, "pattern is empty: say what to look for"},
-		{"glob", `{"pattern": "*", "path": "nope"}`, "nope: does not exist"},
+		{"glob", `{"pattern": "*", "path": "nope"}`, "nope: does not exist; list \".\" shows what is there"},
 		{"glob", `{"pattern": "*", "path": "a.txt"}`, "a.txt: is a file, and this needs a directory"},
 		{"grep", `{"pattern": ""}`, "pattern is empty: say what to look for"},
 		{"grep", `{"pattern": "x", "include": "` + strings.Repeat("x", 4097) + `"}`, "include has 4097 bytes: at most 4096"},
-		{"grep", `{"pattern": "x", "path": "nope"}`, "nope: does not exist"},
+		{"grep", `{"pattern": "x", "path": "nope"}`, "nope: does not exist; list \".\" shows what is there"},
 		{"grep", `{"pattern": "x", "context": 21}`, "context is 21: give 1 to 20, or leave it out"},
 		{"grep", `{"pattern": "x", "limit": 10001}`, "limit is 10001: give 1 to 10000, or leave it out"},
 	} {

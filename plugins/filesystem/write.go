@@ -42,6 +42,8 @@ func (t tools) edit(ctx context.Context, _ sdk.Call, in editInput) (sdk.Preparat
 	switch {
 	case len(edits) > 0 && (in.Old != "" || in.New != "" || in.ReplaceAll):
 		return sdk.Preparation[changeOutput]{}, sdk.Failure("give old and new, or edits, and not both")
+	case in.Edits != nil && len(edits) == 0 && in.Old == "":
+		return sdk.Preparation[changeOutput]{}, sdk.Failure("edits is empty: give at least one replacement in it, or old and new in place of it")
 	case len(edits) == 0:
 		edits = []oneEdit{{Old: in.Old, New: in.New, ReplaceAll: in.ReplaceAll}}
 	}

@@ -58,6 +58,9 @@ func describe(spelled string, err error) error {
 	switch errno {
 	case unix.ENOENT:
 		e.Kind, e.Detail = service.FileNotFound, notFound(spelled, err)
+		if m, ok := errors.AsType[*missing](err); ok {
+			e.Detail += fmt.Sprintf("; list %q shows what is there", m.parent)
+		}
 	case unix.ENOTDIR:
 		e.Kind, e.Detail = service.FileNotDirectory, notDirectory(err)
 	case unix.EACCES, unix.EPERM:

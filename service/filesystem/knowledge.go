@@ -69,7 +69,7 @@ func (d *draft) compared(ctx context.Context, t target) error {
 	if _, ok, err := d.system.seen(ctx, d.caller.Session, t.resolved); err == nil && ok {
 		return nil
 	}
-	return &service.FileError{Kind: service.FileUnread, Detail: "is changed by what is in it, for which reading it must be asked for; read it first"}
+	return &service.FileError{Kind: service.FileUnread, Detail: "is changed by what is in it, for which reading it must be asked for, and this session has not read it; read it first"}
 }
 
 // uncovered refuses to give a file another name under which more may read it.
@@ -84,7 +84,7 @@ func (d *draft) uncovered(ctx context.Context, t, to target) error {
 	if _, ok, err := d.system.seen(ctx, d.caller.Session, t.resolved); err == nil && ok {
 		return nil
 	}
-	return &service.FileError{Kind: service.FileUnread, Detail: "would be read under its new name without asking, and must not be under the one it has; read it first, so that somebody is asked"}
+	return &service.FileError{Kind: service.FileUnread, Detail: "would be read under its new name without asking, and must not be under the one it has, and this session has not read it; read it first, so that somebody is asked"}
 }
 
 // known refuses to change what this session has seen otherwise than it is now, and,
@@ -97,7 +97,11 @@ func (d *draft) known(ctx context.Context, t target, digest [sha256.Size]byte, m
 	case err == nil && ok && saw != digest:
 		return &service.FileError{Kind: service.FileStale, Detail: "changed since this session read it; read it again, then decide"}
 	case (err != nil || !ok) && must: // what cannot be looked up is not known
-		return &service.FileError{Kind: service.FileUnread, Detail: "is there, and this session has not read it; read it before it is replaced, or use edit"}
+		detail := "is there, and this session has not read it; read it first"
+		if d.reading(t) == freely { // else an edit would have to be read for as well
+			detail += ", or use edit"
+		}
+		return &service.FileError{Kind: service.FileUnread, Detail: detail}
 	}
 	return nil
 }

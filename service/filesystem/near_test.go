@@ -63,7 +63,7 @@ func TestLaw39NearNames(t *testing.T) {
 		return action == service.ActionList && (strings.HasPrefix(resource, "secret") || resource == "public/key")
 	}}
 	for path, want := range map[string]string{
-		"secret.md": "secret.md: does not exist", "secrte/key": `secrte/key: does not exist: there is no "secrte" in "."`,
+		"secret.md": `secret.md: does not exist; list "." shows what is there`, "secrte/key": `secrte/key: does not exist: there is no "secrte" in "."; list "." shows what is there`,
 		"publik/key":  `publik/key: does not exist: there is no "publik" in "."; did you mean "public"?`,
 		"public/ket":  "public/ket: does not exist; did you mean \"public/kex\"?",
 		"public/kexy": `public/kexy: does not exist; did you mean "public/kex"?`,

@@ -245,9 +245,9 @@ func TestLaw28Evidence(t *testing.T) {
 	put := func(session, content string) error {
 		return do(t.Context(), f, by(session), service.WriteFile{Path: "f", Content: []byte(content)})
 	}
-	wantError(t, put("s", "two\n"), service.FileUnread, "read it before")
+	wantError(t, put("s", "two\n"), service.FileUnread, "read it first")
 	see(t, f, "s", "f")
-	wantError(t, put("other", "two\n"), service.FileUnread, "read it before")
+	wantError(t, put("other", "two\n"), service.FileUnread, "read it first")
 	write(t, root, "f | ONE\n") // as many bytes
 	wantError(t, put("s", "two\n"), service.FileStale, "changed since this session read it")
 	wantError(t, do(t.Context(), f, by("s"), service.RemoveFile{Path: "f"}), service.FileStale, "changed since this session read it")

@@ -143,7 +143,7 @@ func TestCaseC14FiveReasons(t *testing.T) {
 			kind: tool.KindDeclined, text: what + "was declined: ask for b",
 		},
 		"timed out": {
-			kind: tool.KindTimedOut, text: what + "needs approval, and nobody answered in time: no rule speaks of it",
+			kind: tool.KindTimedOut, text: what + "needs approval, and nobody answered in time: no rule speaks of it; call the tool again when somebody can answer",
 		},
 		"nobody to ask": {
 			approver: func(*Queue) Approver { return Nobody{} },

@@ -290,7 +290,7 @@ func TestLaw36FiveReasons(t *testing.T) {
 		{"declined without a word", Reply{}, nil, tool.KindDeclined, `edit of "x" was declined`},
 		{"declined with a kind that is no answer", Reply{Kind: tool.KindFailure}, nil, tool.KindDeclined, `edit of "x" was declined`},
 		{"timed out", Reply{Kind: tool.KindTimedOut}, nil, tool.KindTimedOut,
-			`edit of "x" needs approval, and nobody answered in time: no rule speaks of it`},
+			`edit of "x" needs approval, and nobody answered in time: no rule speaks of it; call the tool again when somebody can answer`},
 		{"nobody to ask", Reply{Kind: tool.KindNobodyToAsk}, nil, tool.KindNobodyToAsk,
 			`edit of "x" needs approval, and there is nobody to ask: no rule speaks of it`},
 		{"cancelled", Reply{Kind: tool.KindCancelled}, nil, tool.KindCancelled,

@@ -98,7 +98,8 @@ func ParseAction(text string, plugins []string) (Pattern, error) {
 
 // ParseResource makes the pattern of a rule's resource. For an action whose
 // resources are paths it reports a text that no path can match, since a deny
-// written so would protect nothing (case C21).
+// written so would protect nothing (case C21), and one with "**/", which would
+// protect less than it does in the pattern of a glob. "**" at the end is "*".
 func ParseResource(text string, action Pattern) (Pattern, error) {
 	p, err := ParsePattern(text)
 	if err != nil {
@@ -116,8 +117,24 @@ func ParseResource(text string, action Pattern) (Pattern, error) {
 		return Pattern{}, fmt.Errorf("resource %q matches no path: what is below the directory is %q", text, clean+"/*")
 	case clean != text:
 		return Pattern{}, fmt.Errorf("resource %q matches no path: paths are judged in their shortest form, such as %q", text, clean)
+	case strings.Contains(compiled(text), star+star+"/"):
+		return Pattern{}, fmt.Errorf("resource %q does not match what it does in a glob: here * crosses directories, and the slash behind it must be there; write %s", text, withoutDoubleStar(text))
 	}
 	return p, nil
+}
+
+// withoutDoubleStar is what to write in place of a resource with "**/": the star
+// alone where another follows, and else the path with and without what it stands for.
+func withoutDoubleStar(text string) string {
+	const double = "**/"
+	before, after, found := strings.Cut(text, double)
+	if !found || strings.Contains(after, double) || strings.Contains(text, `\`) {
+		return `"*" for any part of a path`
+	}
+	if strings.HasPrefix(after, "*") {
+		return strconv.Quote(before + after)
+	}
+	return strconv.Quote(before+after) + " and " + strconv.Quote(before+"*/"+after)
 }
 
 // A List is the rules of one file for one Location, in order.

@@ -188,8 +188,8 @@ func TestCaseC19SpellingVariants(t *testing.T) {
 	}
 }
 
-// TestCaseC21MalformedRule: a rule that can match nothing is an error. Seen to
-// fail with ParsePattern in place of ParseAction and ParseResource.
+// TestCaseC21MalformedRule: a rule that can match nothing, or less than it seems to,
+// is an error. Seen to fail with ParsePattern in place of ParseAction and ParseResource.
 func TestCaseC21MalformedRule(t *testing.T) {
 	plugins := []string{"weather", "C D", "a.b"}
 	unknown := ": an action is one of read, list, glob, grep, edit, shell, or plugin/tool of a configured plugin"
@@ -225,13 +225,17 @@ func TestCaseC21MalformedRule(t *testing.T) {
 		{"list", "secret/", `resource "secret/" matches no path: what is below the directory is "secret/*"`},
 		{"read", "../x", `resource "../x" matches no path: it leaves the Location's root`},
 		{"read", "a/../..", `resource "a/../.." matches no path: it leaves the Location's root`},
+		{"read", "**/*.pem", `resource "**/*.pem" does not match what it does in a glob: here * crosses directories, and the slash behind it must be there; write "*.pem"`},
+		{"edit", "a/**/*.go", `resource "a/**/*.go" does not match what it does in a glob: here * crosses directories, and the slash behind it must be there; write "a/*.go"`},
+		{"list", "**/.ssh", `resource "**/.ssh" does not match what it does in a glob: here * crosses directories, and the slash behind it must be there; write ".ssh" and "*/.ssh"`},
+		{"read", "a/**/b/**/c", `resource "a/**/b/**/c" does not match what it does in a glob: here * crosses directories, and the slash behind it must be there; write "*" for any part of a path`},
 	} {
 		if _, err := ParseResource(c.text, mustParse(c.action)); err == nil || err.Error() != c.want {
 			t.Errorf("resource %q: got %v, want %s", c.text, err, c.want)
 		}
 	}
 	for _, c := range []struct{ action, text string }{
-		{"read", "."}, {"read", "*"}, {"read", "**/x"}, {"read", "..."}, {"glob", "./x"}, {"*", "https://h//p"}, {"weather/x", "/"},
+		{"read", "."}, {"read", "*"}, {"read", "secrets/**"}, {"read", `\**/x`}, {"glob", "**/x"}, {"read", "..."}, {"glob", "./x"}, {"*", "https://h//p"}, {"weather/x", "/"},
 	} {
 		if _, err := ParseResource(c.text, mustParse(c.action)); err != nil {
 			t.Errorf("resource %q of %s: %v", c.text, c.action, err)

@@ -382,7 +382,7 @@ func TestLaw33OutsideToolsAreAskedFor(t *testing.T) {
 	}{
 		{"", `"forecast" [text forecast]`},
 		{tool.KindDeclined, `rejected, declined, ran false: weather/forecast of "*" was declined`},
-		{tool.KindTimedOut, `rejected, timed_out, ran false: weather/forecast of "*" needs approval, and nobody answered in time`},
+		{tool.KindTimedOut, `rejected, timed_out, ran false: weather/forecast of "*" needs approval, and nobody answered in time: no rule speaks of it; call the tool again when somebody can answer`},
 		{tool.KindNobodyToAsk, `rejected, nobody_to_ask, ran false: weather/forecast of "*" needs approval, and there is nobody to ask`},
 		{tool.KindCancelled, `rejected, cancelled, ran false: weather/forecast of "*" needs approval, and the request was withdrawn`},
 	}

@@ -123,6 +123,11 @@ func (c *Capture) unknown(name string) error {
 // nearest is the captured name that takes the fewest edits to reach, if they are
 // few for its length.
 func (c *Capture) nearest(name string) (string, bool) {
+	for _, d := range c.definitions {
+		if d.ID == name { // the id, where a name is wanted
+			return d.Name, true
+		}
+	}
 	name = tool.EffectiveName(name)
 	best, edits := "", 0
 	for _, d := range c.definitions {

@@ -218,7 +218,7 @@ func TestLaw10VisibilityIsNotAuthority(t *testing.T) {
 		{"read", `"read" [text read]`},
 		{"both", `rejected, unavailable, ran false: tool "both" is unavailable: more than one plugin registers it`},
 		{"execute", `rejected, unknown_tool, ran false: tool "execute" is unknown`},
-		{"weather/forecast", `rejected, unknown_tool, ran false: tool "weather/forecast" is unknown`},
+		{"weather/forecast", `rejected, unknown_tool, ran false: tool "weather/forecast" is unknown: did you mean "forecast"?`},
 		{"reed", `rejected, unknown_tool, ran false: tool "reed" is unknown: did you mean "read"?`},
 		{"Forecast", `rejected, unknown_tool, ran false: tool "Forecast" is unknown: did you mean "forecast"?`},
 		{"", `rejected, unknown_tool, ran false: tool "" is unknown`},

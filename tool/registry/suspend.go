@@ -208,7 +208,7 @@ func (s *suspension) again() {
 // lapse ends a call that has waited for a person for too long, and forgets one
 // whose outcome nobody asked for. One that runs gets another while.
 func (s *suspension) lapse() {
-	if s.endWaiting(&tool.Error{Kind: tool.KindTimedOut, Message: "the call needs approval, and nobody answered in time"}) {
+	if s.endWaiting(&tool.Error{Kind: tool.KindTimedOut, Message: "the call needs approval, and nobody answered in time; call the tool again when somebody can answer"}) {
 		s.forget()
 		return
 	}

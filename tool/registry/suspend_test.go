@@ -109,7 +109,7 @@ func TestLaw37SuspendedCallsEnd(t *testing.T) {
 		}, "rejected, cancelled, ran true: the call was withdrawn while it waited for approval"},
 		{"lapsed while it is attended", func(t *testing.T, b *bench, handle string) string {
 			return inWords(b.Resume(t.Context(), "s", handle, time.Hour))
-		}, "rejected, timed_out, ran true: the call needs approval, and nobody answered in time"},
+		}, "rejected, timed_out, ran true: the call needs approval, and nobody answered in time; call the tool again when somebody can answer"},
 		{"lapsed", func(t *testing.T, b *bench, handle string) string {
 			time.Sleep(DefaultSuspension + time.Second)
 			return inWords(b.Resume(t.Context(), "s", handle, time.Hour))

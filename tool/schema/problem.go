@@ -176,10 +176,27 @@ func wording(leaf *jsonschema.ValidationError, v any, schemaAt func(string) *jso
 	case "not failed":
 		return "expected something that the schema does not exclude" + got
 	}
+	if location, ok := strings.CutSuffix(leaf.AbsoluteKeywordLocation, "/additionalProperties"); ok && schemaAt != nil {
+		if s := schemaAt(location); s != nil && len(s.Properties) > 0 && len(s.PatternProperties) == 0 {
+			return cut(leaf.Message, maxMessageBytes/2) + "; the keys here are " + cut(strings.Join(allowedKeys(s), ", "), maxMessageBytes/2)
+		}
+	}
 	if strings.HasSuffix(leaf.AbsoluteKeywordLocation, "/pattern") {
 		return cut(leaf.Message, maxMessageBytes/2) + got
 	}
 	return leaf.Message
+}
+
+// allowedKeys are the keys that a schema declares, sorted, without those that may not be there.
+func allowedKeys(s *jsonschema.Schema) []string {
+	var keys []string
+	for key, property := range s.Properties {
+		if property.Always == nil || *property.Always {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // describe names a value by its type and, if it is a scalar, by its beginning.

@@ -120,11 +120,11 @@ func unknownType(name string) string {
 	if len(name) > shown {
 		name = name[:shown] + "…"
 	}
-	detail := fmt.Sprintf("type %q is not known", name)
+	detail, end := fmt.Sprintf("type %q is not known", name), "."
 	if len(near) > 0 && len(near) <= 5 {
-		detail += "; did you mean " + strings.Join(near, " or ") + "?"
+		end = "; did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return detail + " Known are " + strings.Join(known, ", ") + "; for others, give a glob to include, such as *.x"
+	return detail + end + " Known are " + strings.Join(known, ", ") + "; for others, give a glob to include, such as *.x"
 }
 
 // isNear says whether two names begin alike, or differ in one letter.
