@@ -81,7 +81,7 @@ func TestMistakes(t *testing.T) {
 		{"paths without fs", "plugins: {w: {sandbox: {read: [/srv]}}}\n", `toolhost.yaml:1:25: unknown key "read" in plugins.w.sandbox; it belongs in plugins.NAME.sandbox.fs`},
 		{"an empty path", `plugins: {w: {sandbox: {fs: {write: [""]}}}}`, `toolhost.yaml:1:38: plugins.w.sandbox.fs.write[0] "" is not valid: a path is not empty; this directory is "."`},
 		{"somebody's home in a sandbox", "plugins: {w: {sandbox: {fs: {write: [~ada/x]}}}}\n", `toolhost.yaml:1:38: plugins.w.sandbox.fs.write[0] "~ada/x" is not valid: only "~/" stands for a home directory; write the path`},
-		{"too little memory", "plugins: {w: {sandbox: {limits: {memory: 512KiB}}}}\n", `toolhost.yaml:1:42: plugins.w.sandbox.limits.memory "512KiB" is not valid: it must be a whole number between 16777216 and 1099511627776`},
+		{"too little memory", "plugins: {w: {sandbox: {limits: {memory: 512KiB}}}}\n", `toolhost.yaml:1:42: plugins.w.sandbox.limits.memory "512KiB" is not valid: it must be a whole number between 268435456 and 1099511627776`},
 		{"memory without a unit that is known", "plugins: {w: {sandbox: {limits: {memory: 512M}}}}\n", `toolhost.yaml:1:42: plugins.w.sandbox.limits.memory "512M" is not valid: a size is a number of bytes, or a text such as 500MB or 2GiB`},
 		{"too few processes", "plugins: {w: {sandbox: {limits: {processes: 0}}}}\n", `toolhost.yaml:1:45: plugins.w.sandbox.limits.processes "0" is not valid: it must be a whole number between 16 and 32768`},
 		{"half an open file", "plugins: {w: {sandbox: {limits: {files: 64.5}}}}\n", `toolhost.yaml:1:41: plugins.w.sandbox.limits.files "64.5" is not valid: it must be a whole number between 64 and 1048576`},

@@ -15,7 +15,7 @@ import (
 const (
 	maxSandboxPaths = 64
 
-	minMemory, maxMemory       = 16 << 20, 1 << 40
+	minMemory, maxMemory       = 256 << 20, 1 << 40 // a plugin in Go starts with 160 MiB and not with less
 	minProcesses, maxProcesses = 16, 32768
 	minFiles, maxFiles         = 64, 1 << 20
 	minCPU, maxCPU             = 0.1, 1024
@@ -65,7 +65,7 @@ type Sandbox struct {
 
 // SandboxLimits bound what a plugin uses with all that it started. 0 is the default.
 type SandboxLimits struct {
-	// Memory is in bytes, 16 MiB to 1 TiB.
+	// Memory is in bytes, 256 MiB to 1 TiB.
 	Memory int64 `json:"memory"`
 	// Processes are processes and threads together, 16 to 32,768.
 	Processes int `json:"processes"`

@@ -40,7 +40,7 @@ func TestSandbox(t *testing.T) {
 			Write: []string{w.project + "/out"},
 		}},
 		{"{limits: {memory: 512MiB, processes: 64, files: 2e3, cpu: 1.5}}", Sandbox{Limits: SandboxLimits{512 << 20, 64, 2000, 1.5}}},
-		{"{limits: {memory: 16777216, processes: 16, files: 64, cpu: 0.1}}", Sandbox{Limits: SandboxLimits{16 << 20, 16, 64, 0.1}}},
+		{"{limits: {memory: 268435456, processes: 16, files: 64, cpu: 0.1}}", Sandbox{Limits: SandboxLimits{256 << 20, 16, 64, 0.1}}},
 		{"{limits: {memory: 1TiB, processes: 32768, files: 1048576, cpu: 1024}}", Sandbox{Limits: SandboxLimits{1 << 40, 32768, 1 << 20, 1024}}},
 	} {
 		c := w.loadProject("plugins: {w: {command: [./w], sandbox: " + tt.text + "}}\n")

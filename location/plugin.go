@@ -95,6 +95,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 	incarnation, err := client.Start(ctx, l.life, client.Host{
 		Launcher:   l.options.Launcher,
 		Programs:   l.options.Programs,
+		Forbidden:  l.forbidden(),
 		RunDir:     l.options.RunDir,
 		FileSystem: l.files,
 		// While it is being activated a plugin is judged as while it prepares a call.

@@ -179,7 +179,7 @@ func TestProgramIsAnExecutable(t *testing.T) {
 	}
 	programs := &Programs{}
 	for path, want := range map[string]string{
-		dir + "/text": "no ELF executable", dir + "/empty": "no ELF executable", dir + "/elf": "no ELF executable",
+		dir + "/text": "neither a program for this machine (ELF)", dir + "/empty": "neither a program for this machine (ELF)", dir + "/elf": "neither a program for this machine (ELF)",
 		dir + "/none": "no such file", dir: "not a regular file", "/dev/null": "not a regular file",
 	} {
 		for name, open := range map[string]func(string) (*Program, func(), error){"Open": Open, "Copy": programs.Copy} {

@@ -202,7 +202,7 @@ func (p *Process) Lacks() []string {
 	return all
 }
 
-// hint says what would let a user have namespaces.
+// hint says what would let a user have namespaces, and mounts in them.
 func hint(err error) string {
 	if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EINVAL) {
 		return ""
@@ -216,7 +216,15 @@ func hint(err error) string {
 			return "; " + setting.say
 		}
 	}
-	return "; in a container, allow it user namespaces"
+	if errors.Is(err, syscall.ENOSPC) {
+		return "; sysctl user.max_user_namespaces, or another one below user, is used up: raise it, also in the namespace that this is in"
+	}
+	if os.Geteuid() == 0 {
+		return "; root needs CAP_SYS_ADMIN and CAP_SETFCAP for it, and in a container a seccomp and an AppArmor profile that allow unshare and mount " +
+			"(of docker: --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+	}
+	return "; something allows users no namespaces or no mounts in them, as in a container the seccomp and AppArmor profiles do: allow unshare and mount " +
+		"(of docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined)"
 }
 
 // pointer is for the one system call that package unix has not.

@@ -45,7 +45,7 @@ func launch() int {
 	}
 	lacks, err := jail.Build(l.plan)
 	if err != nil {
-		return l.fail(err)
+		return l.fail(fmt.Errorf("%w%s", err, hint(err))) // the machine's settings can still be read
 	}
 	l.say(reportLacks, int(lacks))
 	switch {

@@ -120,7 +120,10 @@ func identify(file *os.File) (identity, error) {
 }
 
 // ErrNoELF is that a file is run by another program, or not at all.
-var ErrNoELF = errors.New("it is no ELF executable")
+var ErrNoELF = errors.New("it is neither a program for this machine (ELF) nor a script with a #! line")
+
+// ErrNoMemory is that this machine runs nothing from memory (sysctl vm.memfd_noexec).
+var ErrNoMemory = errors.New("this machine runs no programs from memory")
 
 // seal copies an executable into memory while it is hashed, and lets nobody write to the
 // copy any more.
@@ -129,7 +132,13 @@ func seal(source *os.File) (*Program, error) {
 	if err := program.look(source); err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 all of them can be run
+		fd, err = unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if errors.Is(err, unix.EACCES) {
+		return nil, ErrNoMemory
+	}
 	if err != nil {
 		return nil, fmt.Errorf("copy it into memory: %w", err)
 	}

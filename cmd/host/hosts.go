@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhost/toolhost/control"
+	"github.com/toolhost/toolhost/sandbox"
 )
 
 // withHosts gives f the hosts that run now. Those that do not answer are said.
@@ -83,7 +84,11 @@ func (a *app) printStatuses(statuses []control.Status) error {
 			fmt.Fprintf(a.stdout, "  location %s at %s, %d suspended\n", cell(l.Name), cell(l.Root), l.Suspended)
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			for _, p := range l.Plugins {
-				fmt.Fprintf(table, "    %s\t%s\t%s\t%s\n", cell(p.Name), p.State, counted(len(p.Tools), "tool"), strings.TrimSpace(cell(p.Reason)))
+				confined := "confined"
+				if p.Confinement.Tier != sandbox.Strict {
+					confined = "not confined"
+				}
+				fmt.Fprintf(table, "    %s\t%s\t%s\t%s\t%s\n", cell(p.Name), p.State, counted(len(p.Tools), "tool"), confined, strings.TrimSpace(cell(p.Reason)))
 			}
 			if err := table.Flush(); err != nil {
 				return err

@@ -27,9 +27,10 @@ type jailed struct {
 }
 
 // confine completes the policy of a plugin by what it needs to run at all: its private
-// directory, which it can read; the program, if it is run by its path; what an interpreter
-// is given; and the machine's libraries, if it is not linked statically.
-func confine(programs *sandbox.Programs, spec Spec, command []string, dir string) (jailed, error) {
+// directory, which it can read; the program, if it is run by its path; files that its
+// arguments name, as what an interpreter is given, if they may be given at all; and the
+// machine's libraries, if it is not linked statically.
+func confine(host Host, spec Spec, command []string, dir string) (jailed, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return jailed{}, err
@@ -38,7 +39,7 @@ func confine(programs *sandbox.Programs, spec Spec, command []string, dir string
 	j.policy.Read = append(slices.Clone(j.policy.Read), dir)
 	j.policy.Private = append(slices.Clone(j.policy.Private), jailSockets)
 	for i, arg := range j.command[1:] {
-		if real := fileOf(arg, spec.Root); real != "" {
+		if real := fileOf(arg, spec.Root); real != "" && (real == dir || strings.HasPrefix(real, dir+"/") || host.grantable(real)) {
 			j.policy.Read = append(j.policy.Read, real)
 			if filepath.IsAbs(arg) {
 				j.command[i+1] = real
@@ -52,7 +53,7 @@ func confine(programs *sandbox.Programs, spec Spec, command []string, dir string
 	if spec.runsCopy() {
 		pin = spec.SHA256
 	}
-	if err := j.open(programs, pin); err != nil {
+	if err := j.open(host.Programs, pin, dir); err != nil {
 		return jailed{}, err
 	}
 	j.policy.System = j.policy.System || j.program.Interpreter != ""
@@ -60,6 +61,16 @@ func confine(programs *sandbox.Programs, spec Spec, command []string, dir string
 		j.program = nil
 	}
 	return j, nil
+}
+
+// grantable says whether a plugin may be given a file because an argument names it.
+func (h Host) grantable(file string) bool {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // there is none that could be given away
+	}
+	_, err = sandbox.Policy{Read: []string{file}}.Resolve(h.Forbidden, home)
+	return err == nil
 }
 
 // runsCopy says whether a confined plugin is run from a copy of its program in memory,
@@ -74,13 +85,20 @@ func (s Spec) runsCopy() bool {
 
 // open opens the program: a verified copy if it is pinned, or the file, which is in the
 // jail then.
-func (j *jailed) open(programs *sandbox.Programs, pin string) (err error) {
+func (j *jailed) open(programs *sandbox.Programs, pin, dir string) (err error) {
 	if pin == "" {
 		j.policy.Read = append(j.policy.Read, j.path)
 		j.program, j.release, err = sandbox.Open(j.path)
 		return err
 	}
-	if j.program, j.release, err = programs.Copy(j.path); err != nil {
+	j.program, j.release, err = programs.Copy(j.path)
+	if errors.Is(err, sandbox.ErrNoMemory) { // then from a copy that only this user can change
+		if j.path, err = copyVerified(j.path, pin, filepath.Join(dir, "0"), 0o500); err == nil {
+			j.program, j.release, err = sandbox.Open(j.path)
+		}
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	if !strings.EqualFold(j.program.SHA256, pin) {

@@ -134,11 +134,14 @@ func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []st
 
 // runConfined runs the plugin in a jail.
 func (i *Incarnation) runConfined(ctx context.Context, dir string, command, protocol []string) (*sandbox.Process, error) {
-	j, err := confine(i.host.Programs, i.spec, command, dir)
+	j, err := confine(i.host, i.spec, command, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer j.release()
+	if err := i.life.Defer("program", func(context.Context) error { j.release(); return nil }); err != nil {
+		j.release()
+		return nil, err
+	}
 	protocol = append(protocol, "PLUGIN_UNIX_SOCKET_DIR="+jailSockets)
 	return sandbox.Start(ctx, i.life, i.host.Launcher, sandbox.Spec{
 		Path: j.path, Name: j.command[0], Args: j.command[1:], Env: environment("/tmp", i.spec.Env, protocol), Dir: i.spec.Root,

@@ -59,6 +59,9 @@ type Host struct {
 	// Programs keeps the executables of confined plugins; nil stands for one of the
 	// plugin's own.
 	Programs *sandbox.Programs
+	// Forbidden are directories of which no confined plugin is given anything because an
+	// argument of its command names it; see [sandbox.Policy.Resolve].
+	Forbidden []string
 	// RunDir is the host's private directory; see [OpenRunDir].
 	RunDir string
 	// FileSystem is the Location's.

@@ -40,13 +40,14 @@ func Make(limits Limits) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Fails where the host's own group has processes and is not the topmost, which is most often.
+	sweep(parent)
+	makeRoom(parent)
 	for _, controller := range []string{"+memory", "+pids", "+cpu"} {
 		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte(controller), 0)
 	}
-	dir, err := os.MkdirTemp(parent, "toolhost-")
+	dir, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
-		return nil, fmt.Errorf("no control group can be made: %w", err)
+		return nil, fmt.Errorf("no control group can be made, start the host in one of its own (systemd-run --user --scope -p Delegate=yes): %w", err)
 	}
 	g := &Group{dir: dir}
 	if g.file, err = os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
@@ -54,6 +55,46 @@ func Make(limits Limits) (*Group, error) {
 	}
 	g.set(limits)
 	return g, nil
+}
+
+const (
+	// prefix is how the names of groups begin.
+	prefix = "toolhost-"
+	// leaf is the group that the host moves to, for its own has to be without processes.
+	leaf = prefix + "host"
+	// abandoned is how old an empty group is that nobody is about to use.
+	abandoned = time.Minute
+)
+
+// sweep removes what hosts that were killed left: groups with no process in them. One in
+// use cannot be removed.
+func sweep(parent string) {
+	old, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range old {
+		info, err := os.Stat(dir)
+		if err == nil && filepath.Base(dir) != leaf && time.Since(info.ModTime()) > abandoned {
+			_ = os.Remove(dir)
+		}
+	}
+}
+
+// makeRoom moves this process to a group below its own, if it is alone there: only a
+// group without processes can bound those below it. So a host that was given a group, as
+// by systemd-run --user --scope -p Delegate=yes, can use it.
+func makeRoom(parent string) {
+	alone := strconv.Itoa(os.Getpid())
+	procs, err := os.ReadFile(filepath.Join(parent, "cgroup.procs"))
+	if err != nil || strings.TrimSpace(string(procs)) != alone {
+		return
+	}
+	below := filepath.Join(parent, leaf)
+	if err := os.Mkdir(below, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return
+	}
+	_ = os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(alone), 0) // or it stays, and there are no bounds
 }
 
 func (g *Group) set(limits Limits) {
@@ -113,7 +154,7 @@ func own() (string, error) {
 		for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 			var fs unix.Statfs_t
 			if unix.Statfs(mount, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
-				return filepath.Join(mount, path), nil
+				return strings.TrimSuffix(filepath.Join(mount, path), "/"+leaf), nil
 			}
 		}
 	}

@@ -29,8 +29,13 @@ const (
 // made, after [Drop].
 func Restrict(plan Plan) error {
 	abi, err := ll.LandlockGetABIVersion()
-	if err != nil || abi < landlockFloor {
-		return fmt.Errorf("this kernel has version %d of Landlock, and %d is needed, which Linux 6.2 has: %w", abi, landlockFloor, errors.Join(err, unix.ENOSYS))
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("this kernel has Landlock and does not use it: add landlock to its parameter lsm=, after what /sys/kernel/security/lsm has now: %w", err)
+	case err != nil:
+		return fmt.Errorf("this kernel has no Landlock (Linux 6.2 has), or a container's seccomp profile hides it: %w", err)
+	case abi < landlockFloor:
+		return fmt.Errorf("this kernel has version %d of Landlock, and %d is needed, which Linux 6.2 has: %w", abi, landlockFloor, unix.ENOSYS)
 	}
 	config := configOf(abi)
 	if plan.Network {
