@@ -76,6 +76,9 @@ func (l *launcherProcess) fail(err error) int {
 
 // become runs the program in place of the launcher. It returns only with an error.
 func (l *launcherProcess) become() error {
+	if err := l.throughTheJail(); err != nil {
+		return err
+	}
 	program, err := l.putAside()
 	if err != nil {
 		return err
@@ -101,6 +104,24 @@ func (l *launcherProcess) become() error {
 	}
 	_, _, errno := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(program), pointer(name), pointer(&args[0]), pointer(&env[0]), unix.AT_EMPTY_PATH, 0)
 	return fmt.Errorf("run %s: %w", l.plan.Path, errno)
+}
+
+// throughTheJail opens the program once more where the jail has it, if it has: the one that
+// the host opened could be changed in its mode and times, by way of /proc/self/exe.
+func (l *launcherProcess) throughTheJail() error {
+	inside, err := unix.Open(l.plan.Path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil // a copy in memory is not in the jail
+	}
+	defer unix.Close(inside) //nolint:errcheck // it is kept under the other number
+	var here, there unix.Stat_t
+	if err := errors.Join(unix.Fstat(inside, &here), unix.Fstat(programFile, &there)); err != nil {
+		return err
+	}
+	if here.Dev != there.Dev || here.Ino != there.Ino {
+		return nil // there is another file of this name
+	}
+	return unix.Dup3(inside, programFile, unix.O_CLOEXEC)
 }
 
 // putAside gives the program a descriptor that is beyond any that it can open itself.

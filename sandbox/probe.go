@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -41,7 +42,7 @@ func Probe(ctx context.Context, owner *scope.Scope, launcher Launcher) Finding {
 	case <-ctx.Done():
 		return Finding{Off, "it was not found out: " + context.Cause(ctx).Error()}
 	}
-	if exit := p.Exit(); exit != (Exit{}) {
+	if exit := p.Exit(); exit != (Exit{}) || !p.said.Load() {
 		return Finding{Off, fmt.Sprintf("a process that tries what it must not be able to do ended with %s", exit)}
 	}
 	return Finding{Tier: Strict}
@@ -58,10 +59,14 @@ func (l *launcherProcess) probe() int {
 	if err != nil {
 		return l.fail(err)
 	}
+	if lo, err := net.InterfaceByName("lo"); err == nil && lo.Flags&net.FlagUp != 0 {
+		return l.fail(errors.New("the network of the machine is still there"))
+	}
+	asks := jail.AsksDevices() // the filter refuses the question
 	if err := l.seal(filter, lifelineFile); err != nil {
 		return l.fail(err)
 	}
-	for _, attempt := range attempts() {
+	for _, attempt := range attempts(asks) {
 		if err := attempt.try(); !errors.Is(err, attempt.want) {
 			return l.fail(fmt.Errorf("what must be refused is not: %s: %w", attempt.name, orNil(err)))
 		}
@@ -87,7 +92,7 @@ type attempt struct {
 	try  func() error
 }
 
-func attempts() []attempt {
+func attempts(asks bool) []attempt {
 	call := func(number uintptr, args ...uintptr) func() error {
 		var all [6]uintptr
 		copy(all[:], args)
@@ -102,7 +107,9 @@ func attempts() []attempt {
 	return []attempt{
 		{"the machine's files", unix.ENOENT, func() error { return unix.Access("/etc", unix.F_OK) }},
 		{"to write into the root", unix.EROFS, func() error { return unix.Mkdir("/made", 0o700) }},
-		{"what Landlock refuses", unix.EACCES, askDevice},
+		{"what Landlock refuses", unix.EACCES, func() error { return askDevice(asks) }},
+		{"a capability", unix.EPERM, ownCapability},
+		{"a core of any size", unix.EPERM, ownCore},
 		{"a socket of the internet", unix.EPERM, func() error { return socket(unix.AF_INET, unix.SOCK_STREAM) }},
 		{"a datagram socket", unix.EPERM, func() error { return socket(unix.AF_UNIX, unix.SOCK_DGRAM) }},
 		{"another namespace", unix.EPERM, call(unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
@@ -114,17 +121,36 @@ func attempts() []attempt {
 
 // askDevice asks a device something, which nothing but Landlock refuses, and that since
 // Linux 6.10.
-func askDevice() error {
+func askDevice(asks bool) error {
 	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // it was only read
 	_, err = unix.IoctlGetTermios(fd, unix.TCGETS)
-	if errors.Is(err, unix.ENOTTY) && !jail.AsksDevices() {
+	if errors.Is(err, unix.ENOTTY) && !asks {
 		return unix.EACCES
 	}
 	return err
+}
+
+// ownCapability is whether any capability could still be had.
+func ownCapability() error {
+	for c := range uintptr(40) {
+		if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err == nil && has != 0 {
+			return nil
+		}
+	}
+	return unix.EPERM
+}
+
+// ownCore is whether the limits were set, of which this is the simplest.
+func ownCore() error {
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &most); err != nil || most.Max != 0 {
+		return err
+	}
+	return unix.EPERM
 }
 
 func socket(family, kind int) error {

@@ -37,6 +37,7 @@ type Process struct {
 	top    *os.Process  // the reaper, or the program itself when there is none
 	pid    atomic.Int64 // the program's; 0 until it runs
 	lacks  atomic.Int64 // what a jail could not bound
+	said   atomic.Bool  // a launcher said that it went well, in so many words
 
 	group     *cgroup.Group // of a confined tree, or nil; set by launch
 	ungrouped string        // why there is none

@@ -132,6 +132,9 @@ func seal(source *os.File) (*Program, error) {
 	if err := program.look(source); err != nil {
 		return nil, err
 	}
+	if info, err := source.Stat(); err != nil || info.Size() > maxProgram {
+		return nil, errors.Join(err, fmt.Errorf("it is larger than %d MiB, and a pinned program is copied into memory", maxProgram>>20))
+	}
 	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 all of them can be run
 		fd, err = unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -145,12 +148,16 @@ func seal(source *os.File) (*Program, error) {
 	file := os.NewFile(uintptr(fd), "program")
 	defer file.Close()
 	hash := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(file, hash), source); err != nil {
+	if _, err := io.Copy(io.MultiWriter(file, hash), io.LimitReader(source, maxProgram)); err != nil {
 		return nil, fmt.Errorf("copy it into memory: %w", err)
 	}
 	program.SHA256 = hex.EncodeToString(hash.Sum(nil))
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+	_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals|unix.F_SEAL_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("seal its copy: %w", err)
 	}
 	// What somebody has open for writing is not run, sealed or not.
@@ -159,6 +166,9 @@ func seal(source *os.File) (*Program, error) {
 	}
 	return program, nil
 }
+
+// maxProgram is how many bytes a program may have that is copied into memory.
+const maxProgram = 512 << 20
 
 // look finds out by what the program is loaded.
 func (p *Program) look(file io.ReaderAt) error {

@@ -79,6 +79,7 @@ func (p *Process) listen(spec Spec, running chan error) (exited bool) {
 		case word == reportLacks:
 			p.lacks.Store(int64(number))
 		case word == reportStarted && number > 1 && p.Pid() == 0:
+			p.said.Store(true)
 			if p.method == MethodNamespace {
 				number = p.Top() // what it reported is its number inside
 			}

@@ -39,11 +39,9 @@ func confine(host Host, spec Spec, command []string, dir string) (jailed, error)
 	j.policy.Read = append(slices.Clone(j.policy.Read), dir)
 	j.policy.Private = append(slices.Clone(j.policy.Private), jailSockets)
 	for i, arg := range j.command[1:] {
-		if real := fileOf(arg, spec.Root); real != "" && (real == dir || strings.HasPrefix(real, dir+"/") || host.grantable(real)) {
+		if real := fileOf(arg); real != "" && (strings.HasPrefix(real, dir+"/") || host.grantable(real)) {
 			j.policy.Read = append(j.policy.Read, real)
-			if filepath.IsAbs(arg) {
-				j.command[i+1] = real
-			}
+			j.command[i+1] = real
 		}
 	}
 	if err := j.interpret(); err != nil {
@@ -108,12 +106,14 @@ func (j *jailed) open(programs *sandbox.Programs, pin, dir string) (err error) {
 	return nil
 }
 
-// fileOf is the file, without links, that an argument names, or empty.
-func fileOf(arg, root string) string {
+// fileOf is the file that an argument names by an absolute path, or empty. A link is not
+// followed, nor anything looked up in the Location: what is there is the project's to say,
+// and the command the user's.
+func fileOf(arg string) string {
 	if !filepath.IsAbs(arg) {
-		arg = filepath.Join(root, arg)
+		return ""
 	}
-	info, err := os.Stat(arg)
+	info, err := os.Lstat(arg)
 	if err != nil || !info.Mode().IsRegular() {
 		return ""
 	}

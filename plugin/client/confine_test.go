@@ -344,9 +344,10 @@ func TestLaw46ConfinedForksNothing(t *testing.T) {
 }
 
 // A file that an argument names is seen, unless it is one that no sandbox is given: what the
-// host relies on is not given away by naming it.
+// host relies on is not given away by naming it. What a project may have put there, as a
+// link or under a word, is not.
 //
-// Seen to fail: with all arguments granted.
+// Seen to fail: with all arguments granted; with links followed; with words looked up in the root.
 func TestLaw46ArgumentsGiveNothingForbidden(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -358,10 +359,20 @@ func TestLaw46ArgumentsGiveNothingForbidden(t *testing.T) {
 	}
 	write(t, dir+"/state/db", "secret", 0o644)
 	write(t, dir+"/script", "shown", 0o644)
+	write(t, dir+"/own", "of the user", 0o644)
+	if err := os.Symlink(dir+"/own", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
 	b := newJail(t, sandbox.Policy{})
 	b.host.Forbidden = []string{dir + "/state"}
-	b.startSpec(b.spec("looks", "{}", dir+"/state/db", dir+"/script", "/proc/version"))
-	for path, want := range map[string]string{dir + "/script": "shown", dir + "/state/db": "no such file or directory"} {
+	spec := b.spec("looks", "{}", dir+"/state/db", dir+"/script", "/proc/version", dir+"/link", "serve")
+	if err := os.Symlink(dir+"/own", spec.Root+"/serve"); err != nil { // a project with a word of the command
+		t.Fatal(err)
+	}
+	b.startSpec(spec)
+	for path, want := range map[string]string{
+		dir + "/script": "shown", dir + "/state/db": "no such file or directory", dir + "/own": "no such file or directory",
+	} {
 		if got := value[string](b, "see", input(path)); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}

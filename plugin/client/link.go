@@ -18,9 +18,11 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/sandbox"
@@ -62,7 +64,7 @@ func (i *Incarnation) launch(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	i.stopWaiting = context.AfterFunc(ctx, func() { i.proc.abort(context.Cause(ctx)) })
-	protocol, err := client.Client()
+	protocol, err := i.speak(ctx, client)
 	if err != nil {
 		return nil, i.explain(ctx, err)
 	}
@@ -85,9 +87,42 @@ func (i *Incarnation) launch(ctx context.Context) (*link, error) {
 	}}, nil
 }
 
+// speakGrace is for go-plugin to notice that the process was ended.
+const speakGrace = 2 * time.Second
+
+// speak has go-plugin start the process and speak to it. What it waits for is ended with
+// ctx; where it waits all the same, as for a system call that a hostile plugin holds up, it
+// is left behind.
+func (i *Incarnation) speak(ctx context.Context, client *plugin.Client) (plugin.ClientProtocol, error) {
+	type answer struct {
+		protocol plugin.ClientProtocol
+		err      error
+	}
+	answered := make(chan answer, 1)
+	if err := i.life.Go("go-plugin's start", func(context.Context) error {
+		protocol, err := client.Client()
+		answered <- answer{protocol, err}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-answered:
+		return a.protocol, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-answered:
+		return a.protocol, a.err
+	case <-time.After(speakGrace):
+		return nil, context.Cause(ctx)
+	}
+}
+
 // clientConfig is made anew for each incarnation, because go-plugin changes it. The two
 // sides of a plugin that is not confined prove to each other who they are: anybody of the
-// same user could dial its socket. That of a confined one nobody else can reach.
+// same user could dial its socket. That of a confined one has no name for other plugins,
+// and who can reach into its namespaces could trace it as well.
 func (i *Incarnation) clientConfig(ctx context.Context, dir string, command []string) (config *plugin.ClientConfig, err error) {
 	var identity *tls.Config
 	var said []string
@@ -195,7 +230,32 @@ func (c *connections) note(
 	}
 	c.all[conn] = struct{}{}
 	c.mu.Unlock()
-	return stream(ctx, desc, conn, method, options...)
+	opened, err := stream(ctx, desc, conn, method, options...)
+	if err != nil || method != brokerMethod {
+		return opened, err
+	}
+	return &brokerStream{ClientStream: opened, left: brokerMessages}, nil
+}
+
+// brokerMethod is the stream by which go-plugin's sides tell each other of their brokered
+// connections, and brokerMessages is how many the plugin may tell of: this host asks for
+// none, and go-plugin keeps a goroutine for some seconds for each.
+const (
+	brokerMethod   = "/plugin.GRPCBroker/StartStream"
+	brokerMessages = 64
+)
+
+// A brokerStream ends when too much comes in on it.
+type brokerStream struct {
+	grpc.ClientStream
+	left int // of who receives, which is one goroutine
+}
+
+func (s *brokerStream) RecvMsg(message any) error {
+	if s.left--; s.left < 0 {
+		return status.Error(codes.ResourceExhausted, "too many brokered connections")
+	}
+	return s.ClientStream.RecvMsg(message)
 }
 
 // broken reports whether there is no connection that works.

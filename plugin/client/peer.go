@@ -111,7 +111,7 @@ func (p socketPlace) open(path string) (*os.File, error) {
 	}
 	fd, err := unix.Openat2(at, name, &how)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, fmt.Errorf("open %s: %w", excerpt(path), err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

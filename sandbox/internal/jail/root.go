@@ -51,14 +51,14 @@ func Build(plan Plan) (Lacks, error) {
 	if err := b.open(); err != nil {
 		return 0, err
 	}
+	if plan.System { // before anything of the machine's is where these files are made
+		if err := b.system(); err != nil {
+			return 0, err
+		}
+	}
 	for _, t := range b.trees {
 		if err := b.place(t); err != nil {
 			return 0, fmt.Errorf("put %s into the jail: %w", t.path, err)
-		}
-	}
-	if plan.System {
-		if err := b.system(); err != nil {
-			return 0, err
 		}
 	}
 	return b.lacks, b.enter()

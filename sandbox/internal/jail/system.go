@@ -44,6 +44,9 @@ func (b *builder) system() error {
 	for path, target := range map[string]string{
 		"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
 	} {
+		if err := b.makeParents(path[1:]); err != nil {
+			return err
+		}
 		if err := unix.Symlinkat(target, b.root, path[1:]); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("link %s: %w", path, err)
 		}

@@ -89,14 +89,15 @@ func (t table) setProcesses(o Options) {
 func (t table) setSockets(network bool) {
 	t.rules[unix.SYS_SOCKET] = onlyIf(sockets(network, unix.SOCK_STREAM)...)
 	t.rules[unix.SYS_SOCKETPAIR] = onlyIf(unixSockets(unix.SOCK_STREAM)...)
-	// A socket is not given a program: a filter of packets is one.
+	// A socket is not given a program: a filter of packets is one. Nor is it made to linger: whoever it is passed to closes it,
+	// and would wait.
 	levels := []uint32{unix.SOL_SOCKET}
 	if network {
 		levels = append(levels, unix.IPPROTO_IP, unix.IPPROTO_IPV6, unix.IPPROTO_TCP, unix.IPPROTO_UDP)
 	}
 	r := onlyIf(values(1, levels...)...)
 	var programs []branch
-	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF} {
+	for _, option := range []uint32{unix.SO_LINGER, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF} {
 		programs = append(programs, branch{[]test{is(1, unix.SOL_SOCKET), is(2, option)}, refuse(unix.EPERM)})
 	}
 	r.branches = append(programs, r.branches...)
