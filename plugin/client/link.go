@@ -18,11 +18,9 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/sandbox"
@@ -234,28 +232,23 @@ func (c *connections) note(
 	if err != nil || method != brokerMethod {
 		return opened, err
 	}
-	return &brokerStream{ClientStream: opened, left: brokerMessages}, nil
+	return brokerStream{opened}, nil
 }
 
 // brokerMethod is the stream by which go-plugin's sides tell each other of their brokered
-// connections, and brokerMessages is how many the plugin may tell of: this host asks for
-// none, and go-plugin keeps a goroutine for some seconds for each.
-const (
-	brokerMethod   = "/plugin.GRPCBroker/StartStream"
-	brokerMessages = 64
-)
+// connections.
+const brokerMethod = "/plugin.GRPCBroker/StartStream"
 
-// A brokerStream ends when too much comes in on it.
-type brokerStream struct {
-	grpc.ClientStream
-	left int // of who receives, which is one goroutine
-}
+// A brokerStream passes nothing on of what the plugin tells: this host asks for no
+// connection, and go-plugin keeps a goroutine for some seconds for each that it is told of.
+type brokerStream struct{ grpc.ClientStream }
 
-func (s *brokerStream) RecvMsg(message any) error {
-	if s.left--; s.left < 0 {
-		return status.Error(codes.ResourceExhausted, "too many brokered connections")
+func (s brokerStream) RecvMsg(message any) error {
+	for {
+		if err := s.ClientStream.RecvMsg(message); err != nil {
+			return err
+		}
 	}
-	return s.ClientStream.RecvMsg(message)
 }
 
 // broken reports whether there is no connection that works.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -388,4 +389,19 @@ func TestFileSystem(t *testing.T) {
 		t.Errorf("error = %v, want a failure", err)
 	}
 	wantIn(t, b.failsWith(tool.KindInternal, "read-later", `{"text":"a.txt"}`), "the context is not that of a handler")
+}
+
+// A plugin that tells of hundreds of connections that nobody asked for costs the host
+// nothing: go-plugin keeps a goroutine for each.
+//
+// Seen to fail: with what it tells passed on.
+func TestLaw14BrokerIsBounded(t *testing.T) {
+	b := newBench(t)
+	before := runtime.NumGoroutine()
+	i := b.start("raw-floods-broker")
+	time.Sleep(100 * time.Millisecond) // until what was sent is there
+	if now := runtime.NumGoroutine(); now > before+100 {
+		t.Errorf("%d goroutines became %d", before, now)
+	}
+	b.close(i)
 }
