@@ -11,6 +11,9 @@ import (
 // What people run works as a command, with no network, nothing of the home directory, and
 // .git as it was: git, Python, Node and the tests of a Go module.
 func TestCommandsWork(t *testing.T) {
+	if testing.Short() {
+		return // the programs of others
+	}
 	strict(t)
 	goRoot, goCache := "", "/tmp/cache"
 	if out, err := exec.Command("go", "env", "GOROOT", "GOCACHE").Output(); err == nil {

@@ -39,6 +39,9 @@ func try(t *testing.T, programs string, who user) *report {
 // Seen to fail: with set-user-id bits, leases, and shared memory let through by the filter, with devices on a mount that can be
 // written to, and with a stack that has no hard limit.
 func TestLaw46HostilePlugin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what it runs is not built with the race detector")
+	}
 	programs := build(t)
 	reports := map[string]*report{}
 	for _, who := range users() {

@@ -123,6 +123,9 @@ func (s slow) write(t *testing.T, root string) (size int) {
 // Seen to fail: with edit.Apply, patch.File.Apply, patch.Parse and diff.Unified, each in a
 // context that does not end.
 func TestStageEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and large files")
+	}
 	for _, tt := range slowChanges {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
