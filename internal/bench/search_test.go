@@ -193,6 +193,8 @@ func openSearched(tb testing.TB, dir string) *searched {
 		Name: "tree", Root: dir, Plugins: []config.Plugin{{Name: "filesystem", Builtin: "filesystem"}}, Policy: readingPolicy(tb),
 	}, location.Options{
 		Launcher: sandbox.Launcher{Path: self, Args: []string{reaperRole}},
+		Tier:     func(context.Context) sandbox.Finding { return sandbox.Finding{Tier: sandbox.Strict} },
+		Programs: &sandbox.Programs{},
 		RunDir:   runDir,
 		Builtins: map[string][]string{"filesystem": {self, filesRole}},
 		Log:      slog.New(slog.DiscardHandler),
