@@ -83,10 +83,7 @@ func (d *draft) rework(ctx context.Context, t target, follow func(old []byte) ([
 	if !t.there {
 		return d.absent(ctx, t)
 	}
-	if err := d.compared(ctx, t); err != nil {
-		return err
-	}
-	old, digest, err := d.content(ctx, t)
+	old, digest, err := d.comparable(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -168,10 +165,7 @@ func (d *draft) patchFile(ctx context.Context, file patch.File) error {
 
 // emptied sees that a file that a patch deletes holds what the patch says.
 func (d *draft) emptied(ctx context.Context, t target, file patch.File) error {
-	if err := d.compared(ctx, t); err != nil {
-		return err
-	}
-	old, _, err := d.content(ctx, t)
+	old, _, err := d.comparable(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -193,10 +187,7 @@ func (d *draft) patchMoved(ctx context.Context, t, to target, file patch.File) e
 	if err := mustBeNamed(to, service.RegularFile); err != nil {
 		return err
 	}
-	if err := d.compared(ctx, t); err != nil { // nor is it uncovered then
-		return err
-	}
-	old, digest, err := d.content(ctx, t)
+	old, digest, err := d.comparable(ctx, t)
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,19 @@ func (d *draft) compared(ctx context.Context, t target) error {
 	return &service.FileError{Kind: service.FileUnread, Detail: "is changed by what is in it, for which reading it must be asked for, and this session has not read it; read it first"}
 }
 
+// comparable is the content of a file, for a change whose outcome tells what that is. If
+// the session may know it since somebody said yes, that was of what it held then.
+func (d *draft) comparable(ctx context.Context, t target) ([]byte, [sha256.Size]byte, error) {
+	if err := d.compared(ctx, t); err != nil {
+		return nil, [sha256.Size]byte{}, err
+	}
+	content, digest, err := d.content(ctx, t)
+	if err == nil && d.reading(t) != freely {
+		err = d.known(ctx, t, digest, true)
+	}
+	return content, digest, err
+}
+
 // uncovered refuses to give a file another name under which more may read it.
 func (d *draft) uncovered(ctx context.Context, t, to target) error {
 	now := d.reading(t)

@@ -92,6 +92,11 @@ func TestLaw39ReadByAsking(t *testing.T) {
 	if s.Revealed().Diff != "" || !strings.Contains(s.Staged().Diff, "secret") {
 		t.Errorf("the caller sees %q, whoever approves %q", s.Revealed().Diff, s.Staged().Diff)
 	}
+	write(t, root, "d/.env | KEY=other\n") // which nobody allowed the session to know
+	for _, guess := range []string{"KEY=other", "KEY=else"} {
+		_, err := f.Stage(t.Context(), caller, editing("d/.env", guess, "x"))
+		wantError(t, err, service.FileStale, "changed since this session read it")
+	}
 }
 
 // A caller that was granted to write alone is shown nothing of what is there.

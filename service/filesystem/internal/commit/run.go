@@ -242,9 +242,6 @@ func (r *run) write(a *action, dir, original int) error {
 // aside is a name for what is about to be put in place, or was taken away.
 func aside() string { return ".toolhost-" + rand.Text() }
 
-// Aside says whether a name is one that this package makes.
-func Aside(name string) bool { return len(name) == len(aside()) && name[:10] == ".toolhost-" }
-
 // apply makes the change seen.
 func (r *run) apply(a *action) error {
 	dir := r.open[dirOf(a.Path)]
