@@ -63,7 +63,7 @@ func TestLaw46JailBoundsProcesses(t *testing.T) {
 			beside(t, func() {
 				p := start(t, reaperRole, Spec{
 					Path: "/bin/sh", Env: []string{mark, "PATH=/usr/bin:/bin"}, Policy: &policy,
-					Args: []string{"-c", `trap "" TERM; (while :; do sleep 300 & done) 2>/dev/null & read x`},
+					Args: []string{"-c", `trap "" TERM; (while :; do sleep 300 & done) 2>/dev/null & sleep 300`},
 				})
 				tree := &tree{Process: p, t: t, mark: mark}
 				peak := 0

@@ -49,7 +49,7 @@ func (p *Process) launchJail(launcher Launcher, spec Spec) error {
 	}
 	attr := &os.ProcAttr{
 		Env:   reaperEnvironment(),
-		Files: []*os.File{p.pipes.reaperLifeline, p.pipes.programStdout, p.pipes.programStderr, p.pipes.report, p.pipes.programLifeline, file},
+		Files: []*os.File{p.pipes.reaperLifeline, p.pipes.programStdout, p.pipes.programStderr, p.pipes.report, p.pipes.programStdin, file, nil, p.pipes.giveTerminal},
 		Sys: &syscall.SysProcAttr{
 			Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: plan.UID, HostID: uid, Size: 1}},
@@ -59,8 +59,8 @@ func (p *Process) launchJail(launcher Launcher, spec Spec) error {
 		},
 	}
 	if !plan.Init && !plan.Probe {
-		attr.Files[0] = p.pipes.programLifeline
-		attr.Files = append(attr.Files, spec.Program.file)
+		attr.Files[0] = p.pipes.programStdin // which is its lifeline
+		attr.Files[programFile] = spec.Program.file
 	}
 	if !plan.Probe {
 		p.bound(plan, spec.Policy.Limits.CPU, attr.Sys)
@@ -100,7 +100,7 @@ func planOf(spec Spec) jail.Plan {
 	policy := spec.Policy
 	plan := jail.Plan{
 		Probe: spec.probe,
-		Init:  policy.Exec || policy.Profile == Command || spec.Program == nil && !spec.probe,
+		Init:  !spec.becomes() && !spec.probe,
 		Path:  spec.Path, Args: append([]string{cmp.Or(spec.Name, spec.Path)}, spec.Args...), Env: spec.Env, Dir: spec.Dir,
 		Read: policy.Read, Write: policy.Write, Protect: policy.Protect,
 		Private: append([]string{"/tmp"}, policy.Private...), PrivateBytes: privateBytes,
@@ -108,6 +108,13 @@ func planOf(spec Spec) jail.Plan {
 		Exec: policy.Exec, Command: policy.Profile == Command,
 		Memory: orDefault(policy.Limits.Memory, DefaultMemory), Processes: orDefault(policy.Limits.Processes, DefaultProcesses),
 		Files: orDefault(policy.Limits.Files, DefaultFiles), UID: inside(os.Geteuid()), GID: inside(os.Getegid()),
+	}
+	plan.NoInput = spec.Terminal == nil && spec.stdin() == StdinEmpty
+	if size := spec.Terminal; size != nil {
+		plan.Columns, plan.Rows = size.Columns, size.Rows
+	}
+	if is := spec.DirIs; is != nil {
+		plan.DirIs, plan.DirDevice, plan.DirInode = true, is.Device, is.Inode
 	}
 	if program := spec.Program; program != nil {
 		plan.Run = append(plan.Run, program.path)

@@ -4,11 +4,13 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +22,7 @@ import (
 const (
 	planFile    = programStdinFile + 1 // what to do, as a file in memory
 	programFile = programStdinFile + 2 // the program, if it is not run by its path
+	handFile    = programStdinFile + 3 // where the terminal is handed to the host, if there is one
 )
 
 // confinedWord is the launcher's only argument where a plan says the rest. No path is
@@ -44,6 +47,10 @@ func launch() int {
 		return l.fail(err)
 	}
 	lacks, err := jail.Build(l.plan)
+	if place, ok := errors.AsType[*jail.DirectoryError](err); ok {
+		l.say(reportPlace, int(place.Number))
+		return 126
+	}
 	if err != nil {
 		return l.fail(fmt.Errorf("%w%s", err, hint(err))) // the machine's settings can still be read
 	}
@@ -187,33 +194,117 @@ func (l *launcherProcess) start() int {
 	if err != nil {
 		return l.fail(err)
 	}
-	changed := make(chan os.Signal, 1)
+	input, err := l.input()
+	if err != nil {
+		return l.fail(err)
+	}
+	changed, asked := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGCHLD)
+	signal.Notify(asked, askSignal)
 	end := endSignals(os.Getppid())
 	if err := l.seal(filter, lifelineFile); err != nil {
 		return l.fail(err)
 	}
-	program, err := l.forkExec()
+	program, err := l.forkExec(input)
 	if err != nil {
 		return l.fail(err)
 	}
 	l.say(reportStarted, program)
-	_ = syscall.Close(programStdinFile)
+	if l.plan.Rows == 0 { // a terminal is kept, so that it has no end before the tree has
+		_ = syscall.Close(input)
+	}
 	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
 		_ = unix.Dup3(int(null.Fd()), stdoutFile, 0)
 		_ = unix.Dup3(int(null.Fd()), stderrFile, 0)
 	}
 	for {
 		if status, over := reapUntil(program); over {
-			l.say(reportExited, int(status))
+			l.ended(status, changed)
 			return 0
 		}
 		select {
 		case <-changed:
+		case <-asked: // who is first in its namespace asks all others in it, and nobody else
+			_ = syscall.Kill(-1, syscall.SIGTERM)
+			_ = syscall.Kill(-1, syscall.SIGCONT)
 		case <-end:
 			return 0
 		}
 	}
+}
+
+// input is what the program gets as its standard input, and with a terminal as its output as
+// well. What is of the jail is made here.
+func (l *launcherProcess) input() (fd int, err error) {
+	switch {
+	case l.plan.Rows > 0:
+		holder, program, err := openTerminal(TerminalSize{l.plan.Columns, l.plan.Rows})
+		if err != nil {
+			return -1, err
+		}
+		defer holder.Close()
+		if err := giveTerminal(handFile, holder); err != nil {
+			return -1, fmt.Errorf("hand the terminal over: %w", err)
+		}
+		defer program.Close()
+		return unix.FcntlInt(program.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	case l.plan.NoInput:
+		return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	default:
+		return programStdinFile, nil
+	}
+}
+
+// endPatience is how long the launcher waits for what the program left, to count it. It is
+// ended all the same.
+const endPatience = 100 * time.Millisecond
+
+// ended reports how the program ended, and what was left of its tree, which is ended here so
+// that it can be counted. The kernel ends it in any case, with this process.
+func (l *launcherProcess) ended(status syscall.WaitStatus, changed <-chan os.Signal) {
+	defer sayUsage(l.report)
+	if reapAll() {
+		l.say(reportExited, int(status))
+		return
+	}
+	l.say(reportLeft, 1)
+	l.say(reportExited, int(status))
+	for patience := time.After(endPatience); ; {
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+		select {
+		case <-changed:
+		case <-patience:
+			return
+		}
+		if reapAll() {
+			return
+		}
+	}
+}
+
+// reapAll takes in the children that have ended, and says whether there are no others. Who is
+// first in its namespace has a child for as long as there is any other process.
+func reapAll() bool {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.ECHILD):
+			return true
+		case errors.Is(err, syscall.EINTR):
+		case pid <= 0:
+			return false
+		}
+	}
+}
+
+// sayUsage reports what the children that were taken in used, and those of theirs.
+func sayUsage(report io.Writer) {
+	var all syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &all); err != nil {
+		return
+	}
+	usage := usageOf(&all)
+	fmt.Fprintf(report, "%s %d\n%s %d\n", reportCPU, usage.CPU, reportMemory, usage.Memory)
 }
 
 // reapUntil takes in the children that have ended, and says whether the program is among
@@ -232,12 +323,17 @@ func reapUntil(program int) (status syscall.WaitStatus, over bool) {
 }
 
 // forkExec runs the program by its path, which the jail has.
-func (l *launcherProcess) forkExec() (int, error) {
-	pid, err := syscall.ForkExec(l.plan.Path, l.plan.Args, &syscall.ProcAttr{
+func (l *launcherProcess) forkExec(input int) (int, error) {
+	attr := &syscall.ProcAttr{
 		Env:   l.plan.Env,
-		Files: []uintptr{programStdinFile, stdoutFile, stderrFile},
+		Files: []uintptr{uintptr(input), stdoutFile, stderrFile},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	}
+	if l.plan.Rows > 0 {
+		attr.Files = []uintptr{uintptr(input), uintptr(input), uintptr(input)}
+		attr.Sys.Setctty = true // descriptor 0
+	}
+	pid, err := syscall.ForkExec(l.plan.Path, l.plan.Args, attr)
 	if err != nil {
 		return 0, fmt.Errorf("run %s: %w", l.plan.Path, explain(l.plan.Path, err))
 	}

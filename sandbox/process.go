@@ -29,8 +29,17 @@ const (
 type Process struct {
 	// Stdout and Stderr are the program's output. Stdout ends when every process that holds its other side has closed it.
 	// The reaper holds the other side of Stderr, for words of its own, until the tree is gone. Both end when Kill closes
-	// them: who wants all of the output reads both to their end first, which is near once Gone is closed.
+	// them: who wants all of the output reads both to their end first, which is near once Gone is closed: nothing is left then
+	// that holds the other side. With [MethodGroup], or a reaper that others ended, something may be left, and the reader
+	// sets a bound, such as a deadline of the file.
 	Stdout, Stderr *os.File
+	// Stdin is the program's standard input, of [StdinPipe]; otherwise nil. Its owner closes it when there is no more. It fails
+	// with EPIPE once nothing reads it, and Kill closes it, also under one that writes.
+	Stdin *os.File
+	// Terminal is the other side of the program's terminal, if it has one; otherwise nil. Reading it gives the output, for which
+	// Stdout and Stderr then have nothing, and writing to it types. Reading ends with an error that is EIO, the end of file of
+	// terminals, when the tree is gone and all was read, and not before; what holds for Stdout after Gone does for it.
+	Terminal *os.File
 
 	method Method
 	pipes  *pipes
@@ -46,13 +55,30 @@ type Process struct {
 	exit   Exit          // set before exited is closed
 	gone   chan struct{} // closed when the whole tree ended
 	proven bool          // nothing is left of the tree; set before gone is closed
+	usage  Usage         // set before gone is closed
+	left   bool          // set before gone is closed
+
+	killed atomic.Bool // Kill was called
+
+	becomes bool       // the launcher became the program
+	reaping sync.Mutex // of reaped, and of the id of the program being its own
+	reaped  bool
 
 	byHand  sync.Once   // around killByHand, for which one of several callers of Kill is enough
 	emptied atomic.Bool // it found nothing left below a reaper that did not answer
 }
 
-// Start runs spec in a tree of its own, with what its environment and its directory say and an open, empty standard input
-// that reaches its end when the tree is to end.
+// A Usage is what a tree used, of those of its processes that ended in time to be counted: not of those that the system
+// ended together with the first one. 0 is not known.
+type Usage struct {
+	// CPU is the processor time, for the program and for the system.
+	CPU time.Duration
+	// Memory is the most bytes that one of its processes had in memory at a time. It is no less than what the process took that
+	// started the program.
+	Memory int64
+}
+
+// Start runs spec in a tree of its own, with what its environment, its directory and its standard input say.
 //
 // ctx bounds only the starting: when it is over before the program runs, nothing is left behind and the error wraps
 // its cause. Other errors say why the program, or the reaper, cannot be run and wrap the system's.
@@ -70,12 +96,13 @@ func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, context.Cause(ctx))
 	}
-	pipes, err := openPipes()
+	pipes, err := openPipes(spec)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	p := &Process{
-		Stdout: pipes.stdout, Stderr: pipes.stderr, method: MethodReaper, pipes: pipes,
+		Stdout: pipes.stdout, Stderr: pipes.stderr, Stdin: pipes.stdin, Terminal: pipes.terminal,
+		method: MethodReaper, pipes: pipes, becomes: spec.becomes(),
 		exited: make(chan struct{}), gone: make(chan struct{}),
 	}
 	switch {
@@ -111,6 +138,10 @@ func Start(ctx context.Context, owner *scope.Scope, launcher Launcher, spec Spec
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	if err == nil && pipes.terminals != nil { // it was handed over before the program ran
+		pipes.terminal, err = takeTerminal(pipes.terminals)
+		p.Terminal = pipes.terminal
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, errors.Join(err, p.Kill(context.WithoutCancel(ctx))))
 	}
@@ -123,18 +154,27 @@ func (p *Process) launch(launcher Launcher, spec Spec) (err error) {
 	if p.method == MethodNamespace {
 		return p.launchJail(launcher, spec)
 	}
+	dir, release, err := spec.hold()
+	if err != nil {
+		return err
+	}
+	defer release()
 	attr := &os.ProcAttr{
-		Dir:   spec.Dir,
+		Dir:   dir,
 		Env:   reaperEnvironment(),
-		Files: []*os.File{p.pipes.reaperLifeline, p.pipes.programStdout, p.pipes.programStderr, p.pipes.report, p.pipes.programLifeline},
+		Files: []*os.File{p.pipes.reaperLifeline, p.pipes.programStdout, p.pipes.programStderr, p.pipes.report, p.pipes.programStdin},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGCONT},
 	}
 	path, argv := launcher.Path, append([]string{launcher.Path}, launcher.Args...)
 	if p.method == MethodGroup {
 		path, argv = spec.Path, nil
 		attr.Env = append([]string{}, spec.Env...) // nil would mean the host's
-		attr.Files = []*os.File{p.pipes.programLifeline, p.pipes.programStdout, p.pipes.programStderr}
+		attr.Files = []*os.File{p.pipes.programStdin, p.pipes.programStdout, p.pipes.programStderr}
 		attr.Sys.Pdeathsig = syscall.SIGKILL
+		if end := p.pipes.terminalEnd; end != nil {
+			attr.Files = []*os.File{end, end, end}
+			attr.Sys.Setctty = true // descriptor 0
+		}
 	}
 	argv = append(append(argv, spec.Path), spec.Args...)
 	p.top, err = whileBusy(func() (*os.Process, error) { return os.StartProcess(path, argv, attr) })
@@ -174,14 +214,56 @@ func (p *Process) Exit() Exit {
 	}
 }
 
+// LeftRunning says that the program ended by itself while other processes of its tree were still running, which were then
+// ended. It is meaningful once Gone is closed.
+func (p *Process) LeftRunning() bool {
+	select {
+	case <-p.gone:
+		return p.left
+	default:
+		return false
+	}
+}
+
+// Usage is what the tree used. It is meaningful once Gone is closed.
+func (p *Process) Usage() Usage {
+	select {
+	case <-p.gone:
+		return p.usage
+	default:
+		return Usage{}
+	}
+}
+
+// Terminate asks the tree to end: each of its processes gets a SIGTERM, and a SIGCONT for it to be heard, as far as the method
+// reaches. It does not wait, and may be called at any time; once the tree is gone it does nothing. What does not end
+// is for Kill to end.
+func (p *Process) Terminate() {
+	switch {
+	case p.method == MethodGroup:
+		p.reaping.Lock()
+		defer p.reaping.Unlock()
+		if top := p.Top(); !p.reaped {
+			askWhere(func(q process) bool { return q.session == top || Descends(q.pid, top) })
+		}
+	case p.becomes:
+		_ = p.top.Signal(syscall.SIGTERM)
+		_ = p.top.Signal(syscall.SIGCONT)
+	default:
+		_ = p.top.Signal(askSignal)
+		_ = p.top.Signal(syscall.SIGCONT) // it may have been stopped
+	}
+}
+
 // Kill ends the whole tree, waits until it is gone, and releases the pipes. It may be called at any time, also after the
-// tree has ended, and more than once. The program gets no time to clean up: who wants to ask it first does so by other
-// means and then calls Kill.
+// tree has ended, and more than once. The program gets no time to clean up: who wants to ask it first does so by
+// Terminate, or other means, and then calls Kill.
 //
 // It takes two seconds at most (law 42). When ctx is over, the reaper is given 200 ms more before Kill does its work by hand.
 // An error says what may be left, and is nil whenever nothing of the tree can be left that the method reaches.
 func (p *Process) Kill(ctx context.Context) error {
 	defer p.pipes.closeOurs()
+	p.killed.Store(true)
 	p.pipes.closeLifelines()
 	if p.group != nil {
 		_ = p.group.Kill() // which does not wait for the first process to be told

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -130,16 +131,38 @@ func endWhere(belongs func(process) bool, until time.Time) bool {
 	}
 }
 
-// killIf kills a process that is no child of this one. It holds the process before it looks at it again, so that its id
-// cannot pass to another one between the look and the kill.
-func killIf(pid int, belongs func(process) bool) {
+// killIf kills a process that is no child of this one.
+func killIf(pid int, belongs func(process) bool) { signalIf(pid, belongs, syscall.SIGKILL) }
+
+// signalIf holds a process before it looks at it again, so that its id cannot pass to another one between the look and the
+// signals.
+func signalIf(pid int, belongs func(process) bool, signals ...os.Signal) {
 	held, err := os.FindProcess(pid)
 	if err != nil {
 		return
 	}
 	defer held.Release() //nolint:errcheck // it only closes the descriptor
 	if p, ok := processOf(pid); ok && belongs(p) {
-		_ = held.Kill()
+		for _, s := range signals {
+			_ = held.Signal(s)
+		}
+	}
+}
+
+// askWhere asks the processes that belong to end, each once, also those that were made while it looked.
+func askWhere(belongs func(process) bool) {
+	asked := map[int]bool{}
+	for range 10 { // a tree that goes on forking is not waited for
+		before := len(asked)
+		for _, p := range processes() {
+			if p.living() && !asked[p.pid] && belongs(p) {
+				asked[p.pid] = true
+				signalIf(p.pid, belongs, syscall.SIGTERM, syscall.SIGCONT)
+			}
+		}
+		if len(asked) == before {
+			return
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -66,8 +67,9 @@ func Main(args []string) int {
 	if err != nil {
 		return 2 // the host is gone
 	}
-	changed := make(chan os.Signal, 1)
+	changed, asked := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGCHLD)
+	signal.Notify(asked, askSignal)
 	end := endSignals(host)
 	if err := r.start(args, env); err != nil {
 		return r.fail(reportFailed, err)
@@ -75,6 +77,9 @@ func Main(args []string) int {
 	for r.reap() {
 		select {
 		case <-changed:
+		case <-asked:
+			own := os.Getpid()
+			askWhere(func(p process) bool { return p.pid != own && Descends(p.pid, own) })
 		case <-end:
 			end = nil
 			r.end()
@@ -82,8 +87,12 @@ func Main(args []string) int {
 			r.endChildren()
 		}
 	}
+	sayUsage(r.report)
 	return 0
 }
+
+// askSignal has a reaper, or a launcher, ask the tree to end.
+const askSignal = syscall.SIGUSR1
 
 // keepPrivate keeps every descriptor but the first three from the program, also those that the host itself inherited.
 func keepPrivate() error {
@@ -152,15 +161,19 @@ func (r *reaper) fail(word string, err error) int {
 	return 126
 }
 
-// start runs the program in a group of its own and lets go of what only the program is to hold.
+// start runs the program in a group of its own and lets go of what only the program is to hold. One whose input is a terminal
+// leads a session, which that controls, and has it as its output, too.
 func (r *reaper) start(args, env []string) error {
-	pid, err := whileBusy(func() (int, error) {
-		return syscall.ForkExec(args[0], args, &syscall.ProcAttr{
-			Env:   env,
-			Files: []uintptr{programStdinFile, stdoutFile, stderrFile},
-			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-		})
-	})
+	attr := &syscall.ProcAttr{
+		Env:   env,
+		Files: []uintptr{programStdinFile, stdoutFile, stderrFile},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if _, err := unix.IoctlGetTermios(programStdinFile, unix.TCGETS); err == nil {
+		attr.Files = []uintptr{programStdinFile, programStdinFile, programStdinFile}
+		attr.Sys = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+	}
+	pid, err := whileBusy(func() (int, error) { return syscall.ForkExec(args[0], args, attr) })
 	if err != nil {
 		return err
 	}
@@ -189,6 +202,7 @@ func (r *reaper) reap() (left bool) {
 			return true
 		}
 		if child == r.program {
+			r.look()
 			r.end()
 		}
 		var status syscall.WaitStatus
@@ -202,6 +216,15 @@ func (r *reaper) reap() (left bool) {
 		}
 	}
 	return true
+}
+
+// look reports whether the program, which has ended by itself, left others running: they are children of this process by
+// then, or below one.
+func (r *reaper) look() {
+	own := os.Getpid()
+	if r.retry == nil && slices.ContainsFunc(processes(), func(p process) bool { return p.parent == own && p.living() }) {
+		r.say(reportLeft, 1)
+	}
 }
 
 // end begins the end of the tree: the program and its group at one stroke, and soon whatever that leaves.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -56,8 +57,17 @@ type Spec struct {
 	// Env is its whole environment, as KEY=value. Nothing is added, dropped or reordered.
 	Env []string
 	// Dir is the absolute path of its working directory. Empty means the host's. Of a
-	// confined process it is the root if it cannot see that directory.
+	// confined process it is the root if it cannot see that directory, unless DirIs is set.
 	Dir string
+	// DirIs is which directory Dir has to be when the program starts in it; if it is missing
+	// or another one, there is no program, and a [DirectoryError]. Nil is whichever it is.
+	DirIs *FileID
+	// Stdin is what the program has as its standard input.
+	Stdin Stdin
+	// Terminal gives it a terminal of its own, of that size, as its standard input, output
+	// and error and as the controlling terminal of a session that it leads. Stdin is then
+	// zero. A confined process needs the profile [Command] for it.
+	Terminal *TerminalSize
 	// Policy confines the process; nil leaves it all rights of its user. A confined
 	// process needs a launcher.
 	Policy *Policy
@@ -66,6 +76,32 @@ type Spec struct {
 	Program *Program
 
 	probe bool // nothing is run, and it is tried what is possible
+}
+
+// Stdin is what a program has as its standard input.
+type Stdin uint8
+
+// The standard inputs.
+const (
+	// StdinLifeline is open and empty for as long as the tree is to live, then at its end.
+	// Of a confined command it is StdinEmpty.
+	StdinLifeline Stdin = iota
+	// StdinEmpty is at its end at once.
+	StdinEmpty
+	// StdinPipe is what the owner writes to [Process.Stdin].
+	StdinPipe
+)
+
+func (s Spec) stdin() Stdin {
+	if s.Stdin == StdinLifeline && s.Policy != nil && s.Policy.Profile == Command {
+		return StdinEmpty
+	}
+	return s.Stdin
+}
+
+// becomes says whether a launcher becomes the program, rather than starting it.
+func (s Spec) becomes() bool {
+	return s.Policy != nil && s.Program != nil && !s.Policy.Exec && s.Policy.Profile != Command
 }
 
 // check finds the mistakes that the system would report late, or as something else. No value of the environment, which
@@ -84,13 +120,39 @@ func (s Spec) check() error {
 			return fmt.Errorf("start %s: entry %d of the environment is not KEY=value without a NUL byte", s.Path, i)
 		}
 	}
+	if err := s.checkInput(); err != nil {
+		return fmt.Errorf("start %s: %w", s.Path, err)
+	}
 	if s.Dir == "" {
 		return nil
 	}
-	if err := checkDir(s.Dir); err != nil {
+	switch err := checkDir(s.Dir); {
+	case err == nil:
+		return nil
+	case s.DirIs != nil && filepath.IsAbs(s.Dir):
+		return fmt.Errorf("start %s: %w", s.Path, &DirectoryError{Dir: s.Dir, Cause: err})
+	default:
 		return fmt.Errorf("start %s: working directory %q: %w", s.Path, s.Dir, err)
 	}
-	return nil
+}
+
+func (s Spec) checkInput() error {
+	switch {
+	case s.DirIs != nil && s.Dir == "":
+		return errors.New("it is said which directory it is to be, and not where")
+	case s.Stdin > StdinPipe:
+		return fmt.Errorf("there is no standard input %d", s.Stdin)
+	case s.Stdin != StdinLifeline && s.becomes():
+		return errors.New("a program that runs no others has its lifeline as its standard input")
+	case s.Terminal == nil:
+		return nil
+	case s.Stdin != StdinLifeline:
+		return errors.New("its standard input is its terminal")
+	case s.Policy != nil && s.Policy.Profile != Command:
+		return errors.New("of what is confined only a command has a terminal")
+	default:
+		return s.Terminal.check()
+	}
 }
 
 // checkDir is because a failing chdir of a child cannot be told from a failing execve.
@@ -111,7 +173,8 @@ func checkDir(dir string) error {
 type Exit struct {
 	// Code is the exit status, or -1 when it is none: a signal ended the program, or Lost.
 	Code int
-	// Signal is the name of the signal that ended it, such as "killed"; otherwise empty.
+	// Signal is what package os calls the signal that ended it, such as "killed"; otherwise
+	// empty.
 	Signal string
 	// Lost is set when the reaper itself was ended, so that how the program ended is not known.
 	Lost bool
@@ -128,6 +191,37 @@ func (e Exit) String() string {
 		return fmt.Sprintf("exit status %d", e.Code)
 	}
 }
+
+// SignalName is the name of the signal that ended the program, such as "SIGKILL", or empty.
+func (e Exit) SignalName() string {
+	number := e.signal()
+	if number == 0 {
+		return ""
+	}
+	return cmp.Or(unix.SignalName(number), fmt.Sprintf("SIG%d", number)) // those of real time have none
+}
+
+// Status is the exit status as a shell tells it of a child: 128 and the number of the signal
+// where that ended the program, and -1 where it is not known.
+func (e Exit) Status() int {
+	if number := e.signal(); number != 0 {
+		return 128 + int(number)
+	}
+	return e.Code
+}
+
+// signal is the number to the word of package os, or 0.
+func (e Exit) signal() syscall.Signal {
+	for number := syscall.Signal(1); e.Signal != "" && number <= lastSignal; number++ {
+		if number.String() == e.Signal {
+			return number
+		}
+	}
+	return 0
+}
+
+// lastSignal is the last one that there is.
+const lastSignal = 64
 
 func exitOf(status syscall.WaitStatus) Exit {
 	if status.Signaled() {

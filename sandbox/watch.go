@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,12 +21,17 @@ const (
 	reportExited  = "exited"  // wait status of the program
 	reportLacks   = "lacks"   // what of its bounds a jail is without
 	reportJail    = "jail"    // words: why there is no jail, or no program in it
+	reportPlace   = "place"   // errno: the working directory is not there, or 0: it is another one
+	reportLeft    = "left"    // 1: others of the tree ran when the program ended
+	reportCPU     = "cpu"     // nanoseconds that the tree used
+	reportMemory  = "memory"  // bytes that one of the tree had
 )
 
 // watch follows the tree until it is gone. It runs on the thread that started it. What it learns first, that the program
 // runs or why it does not, it sends to running.
 func (p *Process) watch(spec Spec, running chan error) {
 	defer close(p.gone)
+	defer p.pipes.closeTerminalEnd()
 	switch p.method {
 	case MethodGroup:
 		p.watchProgram(running)
@@ -40,6 +46,8 @@ func (p *Process) watchProgram(running chan error) {
 	p.pid.Store(int64(p.Top()))
 	running <- nil
 	awaitExit(p.Top())
+	top := p.Top()
+	p.left = !p.killed.Load() && slices.ContainsFunc(processes(), func(q process) bool { return q.session == top && q.pid != top && q.living() })
 	p.sweep()
 	p.proven = true
 	p.exit = p.reap()
@@ -76,6 +84,18 @@ func (p *Process) listen(spec Spec, running chan error) (exited bool) {
 			tell(running, fmt.Errorf("its reaper cannot adopt descendants: %w", syscall.Errno(number)))
 		case word == reportFailed:
 			tell(running, explain(spec.Path, syscall.Errno(number)))
+		case word == reportPlace:
+			missing := &DirectoryError{Dir: spec.Dir}
+			if number != 0 {
+				missing.Cause = syscall.Errno(number)
+			}
+			tell(running, missing)
+		case word == reportLeft:
+			p.left = true
+		case word == reportCPU:
+			p.usage.CPU = time.Duration(max(number, 0))
+		case word == reportMemory:
+			p.usage.Memory = int64(max(number, 0))
 		case word == reportLacks:
 			p.lacks.Store(int64(number))
 		case word == reportStarted && number > 1 && p.Pid() == 0:
@@ -124,9 +144,25 @@ func (p *Process) sweep() {
 
 // reap takes in the child that was started.
 func (p *Process) reap() Exit {
+	p.reaping.Lock()
+	defer p.reaping.Unlock()
 	state, err := p.top.Wait()
+	p.reaped = true
 	if err != nil {
 		return Exit{Code: -1, Lost: true}
 	}
+	if p.method == MethodGroup {
+		var own syscall.Rusage
+		p.usage = usageOf(state.SysUsage().(*syscall.Rusage))
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil || p.usage.Memory <= own.Maxrss<<10 {
+			p.usage.Memory = 0 // it may be what the host had
+		}
+	}
 	return exitOf(state.Sys().(syscall.WaitStatus))
+}
+
+// usageOf is what the system says of processes that were taken in. The memory of one is counted from before it was run, when
+// it had that of this process.
+func usageOf(of *syscall.Rusage) Usage {
+	return Usage{CPU: time.Duration(of.Utime.Nano() + of.Stime.Nano()), Memory: of.Maxrss << 10}
 }

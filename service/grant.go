@@ -18,10 +18,14 @@ const (
 	GrantFileSystemWrite Grant = "filesystem:write"
 	// GrantPermission gives [Permission].
 	GrantPermission Grant = "permission"
+	// GrantProcess gives [Process].
+	GrantProcess Grant = "process"
 )
 
 // Grants lists every grant, sorted.
-func Grants() []Grant { return []Grant{GrantFileSystemRead, GrantFileSystemWrite, GrantPermission} }
+func Grants() []Grant {
+	return []Grant{GrantFileSystemRead, GrantFileSystemWrite, GrantPermission, GrantProcess}
+}
 
 // ParseGrant checks that name is a grant.
 func ParseGrant(name string) (Grant, error) {

@@ -16,8 +16,8 @@ func Failure(text string) error { return &tool.Failure{Message: text} }
 
 // Failuref makes a failure as fmt.Errorf makes a text. It refuses to make one of
 // a cancellation, a refusal, or an operational error (law 22): when an argument is
-// such an error, the result is an ordinary error that wraps it. A [*FileError] is
-// meant to be read and is no such error.
+// such an error, the result is an ordinary error that wraps it. A [*FileError] and a
+// [*ProcessError] are meant to be read and are no such errors.
 func Failuref(format string, args ...any) error {
 	text := fmt.Errorf(format, args...).Error()
 	for _, arg := range args {
@@ -38,10 +38,12 @@ func (e *withheld) Error() string { return e.text }
 func (e *withheld) Unwrap() error { return e.err }
 
 // ToFailure turns an error of a service into a failure if it is one that a model
-// can do something about, which is a [*FileError]. Any other error, nil
-// included, stays what it is.
+// can do something about, which is a [*FileError] or a [*ProcessError]. Any other error,
+// nil included, stays what it is.
 func ToFailure(err error) error {
-	if _, ok := errors.AsType[*FileError](err); ok && forModel(err) {
+	_, file := errors.AsType[*FileError](err)
+	_, process := errors.AsType[*ProcessError](err)
+	if (file || process) && forModel(err) {
 		return Failure(err.Error())
 	}
 	return err

@@ -50,6 +50,8 @@ const (
 	FileSystemWrite = Service(service.GrantFileSystemWrite)
 	// Permissions is [Location.Permission].
 	Permissions = Service(service.GrantPermission)
+	// Commands is [Location.Process].
+	Commands = Service(service.GrantProcess)
 )
 
 func (p Plugin) check() error {
@@ -95,6 +97,7 @@ type Location struct {
 	fileSystem *FileSystem
 	writer     *FileSystemWriter
 	permission *Permission
+	process    *Processes
 }
 
 // Settings decodes the settings of the configuration into v, a pointer. They fit
@@ -134,6 +137,15 @@ func (l Location) Permission() (*Permission, error) {
 		return nil, &NotGrantedError{Plugin: l.Plugin, Service: Permissions}
 	}
 	return l.permission, nil
+}
+
+// Process runs commands in the Location. Without the grant it is an error that says which
+// one is missing.
+func (l Location) Process() (*Processes, error) {
+	if l.process == nil {
+		return nil, &NotGrantedError{Plugin: l.Plugin, Service: Commands}
+	}
+	return l.process, nil
 }
 
 // NotGrantedError says which grant is missing.

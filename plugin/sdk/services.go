@@ -182,9 +182,10 @@ func needsCall(ctx context.Context, s Service) error {
 // fromService tells the errors that a service makes on purpose from a broken one.
 func fromService(ctx context.Context, s Service, err error) error {
 	_, file := errors.AsType[*FileError](err)
+	_, process := errors.AsType[*ProcessError](err)
 	_, refusal := errors.AsType[*Refusal](err)
 	switch {
-	case err == nil, file, refusal:
+	case err == nil, file, process, refusal:
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

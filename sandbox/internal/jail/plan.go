@@ -14,6 +14,13 @@ type Plan struct {
 	Args, Env []string
 	// Dir is where it begins, or the root if that is not there.
 	Dir string
+	// DirIs has it begin only in the directory of these numbers.
+	DirIs               bool
+	DirDevice, DirInode uint64
+	// NoInput gives it a standard input that is at its end.
+	NoInput bool
+	// Columns and Rows are those of its terminal; 0 is that it has none.
+	Columns, Rows int
 	// Read are directories and files of the host that can be read; Write those that
 	// can be written as well, and Protect what in them cannot.
 	Read, Write, Protect []string

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is in memory: the root itself, which holds no content, and the number of
-// files in a private directory.
+// Bounds of what is in memory: the root itself, which holds no content, the number of
+// files in a private directory, and of terminals, of which the machine has so many.
 const (
 	rootBytes    = 1 << 20
 	privateFiles = 1 << 16
+	maxTerminals = 64
 )
 
 // A tree is something that is to be seen in the jail.
@@ -120,6 +121,11 @@ func (b *builder) collect() error {
 	if err := b.collectProc(); err != nil {
 		return err
 	}
+	if b.plan.Command {
+		if err := b.collectTerminals(); err != nil {
+			return err
+		}
+	}
 	slices.SortStableFunc(b.trees, func(x, y tree) int {
 		return cmp.Compare(strings.Count(x.path, "/"), strings.Count(y.path, "/"))
 	})
@@ -133,7 +139,29 @@ func devices(plan Plan) []string {
 	if plan.Exec || plan.Command {
 		all = append(all, "/dev/zero")
 	}
+	if plan.Command {
+		all = append(all, ownTerminal)
+	}
 	return all
+}
+
+// ownTerminal is whatever terminal controls who opens it. Without one the kernel says so at
+// once, and there is none that was not made in the jail (case B08).
+const ownTerminal = "/dev/tty"
+
+// terminals is where they are made.
+const terminals = "/dev/pts"
+
+// collectTerminals makes a place for terminals of the jail's own.
+func (b *builder) collectTerminals() error {
+	fd, err := filesystem("devpts", map[string]string{
+		"ptmxmode": "0666", "mode": "0620", "max": strconv.Itoa(maxTerminals),
+	}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", terminals, err)
+	}
+	b.trees = append(b.trees, tree{terminals, fd, true})
+	return nil
 }
 
 // clone gives a mount of what is at a path, with all that is mounted below it. A link on
@@ -333,8 +361,34 @@ func (b *builder) enter() error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	if b.plan.Dir != "" && filepath.IsAbs(b.plan.Dir) {
-		_ = unix.Chdir(b.plan.Dir) // or it begins at the root
+	return b.begin()
+}
+
+// A DirectoryError is that there is no directory to begin in, or, with 0, another one.
+type DirectoryError struct{ Number unix.Errno }
+
+func (e *DirectoryError) Error() string {
+	return fmt.Sprintf("the working directory is not there, or another one (%d)", int(e.Number))
+}
+
+// begin goes where the program begins. Once it is there the directory stays what it is.
+func (b *builder) begin() error {
+	if b.plan.Dir == "" || !filepath.IsAbs(b.plan.Dir) {
+		return nil
+	}
+	err := unix.Chdir(b.plan.Dir)
+	if !b.plan.DirIs {
+		return nil // or it begins at the root
+	}
+	var info unix.Stat_t
+	if err == nil {
+		err = unix.Stat(".", &info)
+	}
+	if number, ok := errors.AsType[unix.Errno](err); ok {
+		return &DirectoryError{number}
+	}
+	if info.Dev != b.plan.DirDevice || info.Ino != b.plan.DirInode {
+		return &DirectoryError{}
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func Restrict(plan Plan) error {
 	if plan.Network {
 		config.HandledAccessNet = 0
 	}
-	fd, flags, err := config.NewRulesetFD(rules(plan)...)
+	fd, flags, err := config.NewRulesetFD(rules(plan, abi)...)
 	if err != nil {
 		return fmt.Errorf("make the rules of Landlock: %w", err)
 	}
@@ -63,10 +63,13 @@ func configOf(abi int) landlock.Config {
 // from its version 5 on.
 func AsksDevices() bool {
 	abi, err := ll.LandlockGetABIVersion()
-	return err == nil && abi >= 5
+	return err == nil && abi >= asksSince
 }
 
-func rules(plan Plan) []landlock.Rule {
+// asksSince is the version of Landlock that can refuse to ask a device something.
+const asksSince = 5
+
+func rules(plan Plan, abi int) []landlock.Rule {
 	var all []landlock.Rule
 	allow := func(rights landlock.AccessFSSet, paths ...string) {
 		for _, path := range paths {
@@ -91,6 +94,16 @@ func rules(plan Plan) []landlock.Rule {
 	allow(rightsWrite|run, plan.Private...)
 	allow(rightsRun, plan.Run...)
 	allow(rightsDevice, devices(plan)...)
+	if plan.Command {
+		terminal := landlock.AccessFSSet(rightsDevice)
+		if abi >= asksSince {
+			terminal |= ll.AccessFSIoctlDev
+		}
+		all = append(all, landlock.PathAccess(terminal, terminals))
+		if _, err := os.Stat(ownTerminal); err == nil {
+			all = append(all, landlock.PathAccess(terminal, ownTerminal))
+		}
+	}
 	if plan.System {
 		allow(rightsRead|run, systemTrees(plan.Network)...)
 		allow(rightsRead, "/proc", "/etc", "/dev")

@@ -41,9 +41,13 @@ func (b *builder) system() error {
 			return fmt.Errorf("link %s: %w", path, err)
 		}
 	}
-	for path, target := range map[string]string{
+	links := map[string]string{
 		"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
-	} {
+	}
+	if b.plan.Command {
+		links["/dev/ptmx"] = "pts/ptmx"
+	}
+	for path, target := range links {
 		if err := b.makeParents(path[1:]); err != nil {
 			return err
 		}
