@@ -71,10 +71,11 @@ func reader(t *testing.T, root string, store *state.Store, log *slog.Logger) *lo
 		t.Fatal(err)
 	}
 	everything := permission.List{Rules: []permission.Rule{{Action: parse(t, "*"), Resource: parse(t, "*"), Effect: permission.Allow}}}
+	grants := []service.Grant{service.GrantFileSystemRead, service.GrantFileSystemWrite, service.GrantPermission}
 	l, err := location.Open(t.Context(), life, config.Location{
 		Name: "here", Root: root, Instructions: []string{"AGENTS.md"}, Policy: &permission.Policy{Lists: []permission.List{everything}},
 		Plugins: []config.Plugin{
-			{Name: "filesystem", Builtin: "filesystem", Grants: service.Grants()}, {Name: "hasher", Builtin: "hasher", Grants: service.Grants()},
+			{Name: "filesystem", Builtin: "filesystem", Grants: grants}, {Name: "hasher", Builtin: "hasher", Grants: grants},
 		},
 	}, location.Options{
 		Launcher: launcher, Tier: tier(life), RunDir: runDir, State: store, Log: log,

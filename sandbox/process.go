@@ -263,6 +263,11 @@ func (p *Process) Terminate() {
 // An error says what may be left, and is nil whenever nothing of the tree can be left that the method reaches.
 func (p *Process) Kill(ctx context.Context) error {
 	defer p.pipes.closeOurs()
+	return p.End(ctx)
+}
+
+// End is Kill without releasing the pipes, for an owner that reads what was written to its end. It calls Kill afterwards.
+func (p *Process) End(ctx context.Context) error {
 	p.killed.Store(true)
 	p.pipes.closeLifelines()
 	if p.group != nil {

@@ -24,7 +24,7 @@ const (
 	// StreamedOutput is how many bytes of the output of one command are passed on as they
 	// come. Of what follows the last TailOutput are, once it has ended, and the rest is
 	// dropped, with a count (law 19).
-	StreamedOutput = 256 << 20
+	StreamedOutput = 128 << 20
 	// TailOutput is how much of the end of an output is kept.
 	TailOutput = 256 << 10
 	// HeadOutput is how much of the beginning of the output of a process that runs beside its
@@ -83,6 +83,9 @@ type CommandPlan struct {
 	Shell string
 	// Confined says in a few words what the command can reach, for whoever is asked.
 	Confined string
+	// CannotStart says why no process can be started that goes on when its call has ended, and
+	// what to do; empty is that it can.
+	CannotStart string
 }
 
 // A Stream is where a command wrote to.
@@ -99,6 +102,8 @@ type Chunk struct {
 	Stream Stream
 	// Data is 64 KiB at most, and cut anywhere.
 	Data []byte
+	// Dropped is how many bytes were dropped between the last chunk and this one (law 19).
+	Dropped int64
 }
 
 // An Ending says by whose doing a command ended.

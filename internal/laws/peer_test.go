@@ -15,6 +15,7 @@ import (
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/service/filesystem"
 	"github.com/toolhost/toolhost/service/permission"
+	commands "github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -55,7 +56,7 @@ func (p *peer) start() {
 		p.w.t.Fatal(err)
 	}
 	host := client.Host{
-		Launcher: launcher(), RunDir: p.w.runDir, FileSystem: p.w.files, Register: p.offer,
+		Launcher: launcher(), RunDir: p.w.runDir, FileSystem: p.w.files, Process: p.w.commands, Register: p.offer,
 		Activation:   p.w.engine.Gate(permission.Caller{Plugin: p.owner.Name, Tool: p.owner.Name + "/", Preparing: true}),
 		Contradicted: p.w.contradicted, Log: p.w.logger(),
 	}
@@ -66,6 +67,7 @@ func (p *peer) start() {
 	spec := client.Spec{
 		Name: p.owner.Name, Builtin: p.owner.Builtin, Command: []string{exe, role}, Env: []string{p.w.mark},
 		Grants: p.w.grants, Settings: quoted(recording{p.w.dir}), Location: "here", Root: p.w.root,
+		Profile: &commands.Profile{},
 	}
 	if p.w.over == process {
 		p.incarnation, err = client.Start(context.Background(), p.w.scope, host, spec)

@@ -20,12 +20,14 @@ import (
 
 	"github.com/toolhost/toolhost/host"
 	"github.com/toolhost/toolhost/instructions"
+	"github.com/toolhost/toolhost/plugin/broker"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
 	"github.com/toolhost/toolhost/service/permission"
+	commands "github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/output"
@@ -91,6 +93,7 @@ type world struct {
 	scope    *scope.Scope
 	runDir   string
 	files    *filesystem.FileSystem
+	commands *commands.Service
 	engine   *permission.Engine
 	state    *state.Store
 	calls    *state.Calls
@@ -133,6 +136,11 @@ func newWorld(t tester, over transport, dir string, s settings) *world {
 		t.Fatal(err)
 	}
 	if err := w.scope.Defer("files", func(context.Context) error { return w.files.Close() }); err != nil {
+		t.Fatal(err)
+	}
+	if w.commands, err = commands.New(commands.Options{
+		Scope: w.scope, Launcher: launcher(), Root: w.files.Path(), Find: broker.Places(w.files),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	w.calls = w.state.OpenCalls()

@@ -26,15 +26,22 @@ import (
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 )
 
 // Options is what one plugin may use.
 type Options struct {
+	// Plugin is its key in the configuration.
+	Plugin string
 	// Grants are the services that it was given.
 	Grants []service.Grant
 	// FileSystem is the Location's; needed for the filesystem grants.
 	FileSystem *filesystem.FileSystem
+	// Process is the Location's, and Profile how this plugin's commands run; both are
+	// needed for the grant to run commands.
+	Process *process.Service
+	Profile *process.Profile
 	// Activation judges what the plugin reads while it is being activated. It must
 	// not ask anybody (law 25). Nil refuses everything.
 	Activation tool.Gate
@@ -67,6 +74,9 @@ func New(o Options) (*Broker, error) {
 	if (granted(service.GrantFileSystemRead) || granted(service.GrantFileSystemWrite)) && o.FileSystem == nil {
 		return nil, errors.New("the filesystem is granted, and the Location has none")
 	}
+	if granted(service.GrantProcess) && (o.Process == nil || o.Profile == nil) {
+		return nil, errors.New("running commands is granted, and the Location runs none")
+	}
 	return &Broker{options: o, leases: map[string]*Lease{}}, nil
 }
 
@@ -84,11 +94,16 @@ func (b *Broker) Serve(server grpc.ServiceRegistrar) {
 	if slices.Contains(b.options.Grants, service.GrantPermission) {
 		wire.ServePermission(server, &permission{b})
 	}
+	if slices.Contains(b.options.Grants, service.GrantProcess) {
+		wire.ServeProcess(server, &processes{b})
+	}
 }
 
 // Begin gives a lease for a call, whose effects bound what its callbacks may do.
 // Effects that nobody declared are all. Its gate answers permission questions; a nil
-// one refuses them all. The caller ends the lease. On a closed broker it is an error.
+// one refuses them all. What commands write goes into its output, and its progress is
+// told of it; see [Lease.Events]. The caller ends the lease. On a closed broker it is an
+// error.
 func (b *Broker) Begin(call tool.Call) (*Lease, error) { return b.begin(call, "") }
 
 // BeginCommit is Begin for a call that may make the changes that were staged while it

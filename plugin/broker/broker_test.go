@@ -22,8 +22,10 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/toolhost/toolhost/plugin/internal/wire"
+	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -79,9 +81,14 @@ func newTable(t testing.TB, grants ...service.Grant) *table {
 	if err != nil {
 		t.Fatal(err)
 	}
+	life := scope.New(context.Background(), "broker")
+	commands, err := process.New(process.Options{Scope: life, Root: files.Path(), Find: Places(files)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	activation := &gate{}
 	b, err := New(Options{
-		Grants: grants, FileSystem: files, Activation: activation, Session: nobody{}, Log: nobody{}, Tools: nobody{},
+		Plugin: "p", Grants: grants, FileSystem: files, Process: commands, Profile: &process.Profile{}, Activation: activation, Session: nobody{}, Log: nobody{}, Tools: nobody{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +110,7 @@ func newTable(t testing.TB, grants ...service.Grant) *table {
 		b.Close()
 		server.Stop()
 		<-served
-		if err := errors.Join(conn.Close(), files.Close()); err != nil {
+		if err := errors.Join(conn.Close(), life.Close(context.Background()), files.Close()); err != nil {
 			t.Error(err)
 		}
 	})

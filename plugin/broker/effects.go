@@ -26,6 +26,14 @@ const (
 	globInPieces method = glob + "InPieces"
 	grepInPieces method = grep + "InPieces"
 	assert       method = "/toolhost.plugin.v1.PermissionService/Assert"
+
+	plan          method = "/toolhost.plugin.v1.ProcessService/Plan"
+	run           method = "/toolhost.plugin.v1.ProcessService/Run"
+	start         method = "/toolhost.plugin.v1.ProcessService/Start"
+	output        method = "/toolhost.plugin.v1.ProcessService/Output"
+	input         method = "/toolhost.plugin.v1.ProcessService/Input"
+	stop          method = "/toolhost.plugin.v1.ProcessService/Stop"
+	listProcesses method = "/toolhost.plugin.v1.ProcessService/List"
 )
 
 // takes is the table of law 24: the service that a method belongs to, as a
@@ -41,6 +49,10 @@ func (m method) takes() (service string, effects tool.Effects) {
 		return "filesystem.write", tool.Write
 	case assert:
 		return "permission", tool.None
+	case plan, output, listProcesses: // a plan starts nothing, and is how a command is prepared (law 25)
+		return "process.read", tool.Read
+	case run, start, input, stop:
+		return "process", tool.Process
 	default:
 		return string(m), tool.AllEffects
 	}

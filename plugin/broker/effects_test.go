@@ -130,6 +130,7 @@ func TestLaw24EveryMethodIsInTheTable(t *testing.T) {
 			found++
 			want := map[string]tool.Effects{
 				"filesystem.read": tool.Read, "filesystem.stage": tool.Read, "filesystem.write": tool.Write, "permission": tool.None,
+				"process.read": tool.Read, "process": tool.Process,
 			}
 			service, effects := method("/" + name + "/" + m.Name).takes()
 			if effects != want[service] || (service == "permission") != strings.HasSuffix(name, "PermissionService") {

@@ -37,6 +37,7 @@ type Lease struct {
 	tool    string
 	silent  string        // why nothing is asked; empty when it may be
 	idle    chan struct{} // closed when it ended and the last callback did
+	events  events
 
 	mu      sync.Mutex
 	told    map[string]bool                    // under mu: the services by which it was contradicted
@@ -51,6 +52,7 @@ func newLease(b *Broker, call tool.Call, silent string) *Lease {
 	return &Lease{
 		broker: b, token: rand.Text(), idle: make(chan struct{}), silent: silent,
 		gate: call.Gate, effects: call.Effects, whose: call.Identity, tool: call.Tool,
+		events:  events{output: call.Output, progress: call.Progress},
 		running: map[uint64]context.CancelCauseFunc{}, roots: map[uint64]*filesystem.Root{}, told: map[string]bool{},
 		stages: new(Stages),
 	}
@@ -72,7 +74,8 @@ var ErrOver = errors.New("the call is over")
 
 // End refuses further callbacks, cancels those that are running, waits a second
 // at most for them, and closes what was opened. A handle that a callback still
-// uses then is closed when that has ended. Ending twice is ending once.
+// uses then is closed when that has ended. Nothing goes into the output of the call any
+// more when it returns: what is being written is waited for. Ending twice is ending once.
 func (l *Lease) End() {
 	l.refuse()
 	patience := time.NewTimer(callbackGrace)
@@ -81,6 +84,7 @@ func (l *Lease) End() {
 	case <-l.idle:
 	case <-patience.C:
 	}
+	l.events.end()
 }
 
 // refuse ends the lease without waiting.

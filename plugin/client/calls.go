@@ -23,10 +23,9 @@ func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call
 		return tool.Result{}, tool.Errorf(tool.KindInvalidInput, "the input has %d bytes; at most %d", len(call.Input), wire.MaxInput)
 	}
 	var joined *joinedOutput
-	output := call.Output
-	if output == nil {
+	if call.Output == nil {
 		joined = &joinedOutput{}
-		output = joined
+		call.Output = joined
 	}
 	lease, err := i.letIn(call, func(b *broker.Broker, call tool.Call) (*broker.Lease, error) { return b.BeginCommit(call, stages) })
 	if err != nil && action != 0 {
@@ -35,15 +34,17 @@ func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call
 	if err != nil {
 		return tool.Result{}, err
 	}
+	output, progress := lease.Events()
 	var result tool.Result
 	err = i.run(ctx, call, lease, func(ctx context.Context, e wire.Execution) (err error) {
 		e.Executor, e.Action = executor, action
 		if action != 0 {
 			e.Input = nil // the plugin has it
 		}
-		result, err = i.plugin.Execute(ctx, e, call.Progress, output)
+		result, err = i.plugin.Execute(ctx, e, progress, output)
 		return err
 	})
+	result, err = withCommands(ctx, lease, result, err)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -51,6 +52,25 @@ func (i *Incarnation) execute(ctx context.Context, executor, action uint64, call
 		result.Content = joined.before(result.Content)
 	}
 	return result, nil
+}
+
+// withCommands adds to how a call ended what the commands did that wrote into its output,
+// whatever the plugin says: how much of it was dropped, a failure included (law 19), and that
+// it could not be taken. The lease has ended.
+func withCommands(ctx context.Context, lease *broker.Lease, result tool.Result, err error) (tool.Result, error) {
+	lost, problem := lease.Lost()
+	failure, failed := errors.AsType[*tool.Failure](err)
+	switch {
+	case problem != nil && ctx.Err() == nil:
+		return tool.Result{}, problem
+	case lost == 0:
+		return result, err
+	case failed:
+		return tool.Result{}, &tool.Failure{Message: failure.Message, Lost: broker.AddLost(failure.Lost, lost)}
+	default:
+		result.Lost = broker.AddLost(result.Lost, lost)
+		return result, err
+	}
 }
 
 // letIn counts a call and gives it a lease, which [Incarnation.run] ends. Nothing

@@ -106,8 +106,9 @@ func checkSettings(settings, described []byte) error {
 // activate serves the granted services and lets the plugin build its tools.
 func (i *Incarnation) activate(ctx context.Context, link *link, n *negotiated) error {
 	b, err := broker.New(broker.Options{
-		Grants: n.grants, FileSystem: i.host.FileSystem, Activation: i.host.Activation,
-		Session: (*session)(i), Log: i.logs, Tools: (*registrations)(i), Contradicted: i.contradicted,
+		Plugin: i.spec.Name, Grants: n.grants, FileSystem: i.host.FileSystem, Process: i.host.Process, Profile: i.spec.Profile,
+		Activation: i.host.Activation,
+		Session:    (*session)(i), Log: i.logs, Tools: (*registrations)(i), Contradicted: i.contradicted,
 	})
 	if err != nil {
 		return err

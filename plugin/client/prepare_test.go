@@ -10,11 +10,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toolhost/toolhost/plugin/broker"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
+	commands "github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -52,6 +54,11 @@ func startPreparing(t *testing.T, b *bench, process bool) *preparing {
 		t.Fatal(err)
 	}
 	b.host.FileSystem = files
+	b.host.Process, err = commands.New(commands.Options{Scope: b.scope, Launcher: b.host.Launcher, Root: files.Path(), Find: broker.Places(files)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Profile = &commands.Profile{}
 	var mu sync.Mutex
 	var contradictions []tool.Contradiction
 	b.host.Contradicted = func(c tool.Contradiction) {

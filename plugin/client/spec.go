@@ -11,6 +11,7 @@ import (
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
+	commands "github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -36,6 +37,9 @@ type Spec struct {
 	Grants []service.Grant
 	// Policy confines the plugin; nil leaves it all rights of the user.
 	Policy *sandbox.Policy
+	// Profile is how the commands run that the host starts for the plugin; it is needed for
+	// the grant to run commands.
+	Profile *commands.Profile
 	// Settings are JSON; empty when there are none.
 	Settings json.RawMessage
 	// Location and Root are the Location's name and the absolute path of its root.
@@ -66,6 +70,8 @@ type Host struct {
 	RunDir string
 	// FileSystem is the Location's.
 	FileSystem *filesystem.FileSystem
+	// Process is the Location's; it is needed for the grant to run commands.
+	Process *commands.Service
 	// Activation judges what a plugin reads while it is being activated. It asks
 	// nobody.
 	Activation tool.Gate

@@ -65,17 +65,28 @@ func (p *Processes) Plan(ctx context.Context, command Command) (CommandPlan, err
 }
 
 // Run runs a command to its end, which ctx brings about as well. With output it gets each
-// piece of the output in the order of its arrival, and an error of it ends the command. If
-// output is nil what the command writes becomes the output of the call, as if it were written to
-// [Call.Output], and its last lines are reported as progress; nothing of it crosses to the plugin
-// then, and what is lost of it the host adds to what the call has lost.
+// piece of the output in the order of its arrival; an error of it ends the command and is what
+// Run returns. If output is nil what the command writes becomes the output of the call, as if it
+// were written to [Call.Output], and its last lines are reported as progress; nothing of it
+// crosses to the plugin then, and what is lost of it the host adds to what the call has lost.
 //
 // How the command ended is no error, whatever that was.
 func (p *Processes) Run(ctx context.Context, command Command, output func(Chunk) error) (CommandResult, error) {
 	if err := needsCall(ctx, Commands); err != nil {
 		return CommandResult{}, err
 	}
-	result, err := p.client.Run(ctx, command, output)
+	if output == nil {
+		result, err := p.client.Run(ctx, command, nil)
+		return result, fromService(ctx, Commands, err)
+	}
+	var own error
+	result, err := p.client.Run(ctx, command, func(_ context.Context, chunk Chunk) error {
+		own = output(chunk)
+		return own
+	})
+	if own != nil {
+		return result, own
+	}
 	return result, fromService(ctx, Commands, err)
 }
 

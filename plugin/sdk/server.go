@@ -102,6 +102,9 @@ func (s *server) Activate(ctx context.Context, a wire.Activation) error {
 	if slices.Contains(a.Grants, string(Permissions)) {
 		loc.permission = &Permission{wire.NewPermission(conn)}
 	}
+	if slices.Contains(a.Grants, string(Commands)) {
+		loc.process = &Processes{wire.NewProcess(conn)}
+	}
 	return s.activate(ctx, loc)
 }
 

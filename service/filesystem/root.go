@@ -45,6 +45,7 @@ type Root struct {
 	system *FileSystem
 	caller Caller
 	info   service.RootInfo
+	found  beneath.Info
 	file   *os.File
 	lease  lease
 }
@@ -79,6 +80,7 @@ func (f *FileSystem) ResolveRoot(ctx context.Context, caller Caller, spelled str
 		system: f,
 		caller: caller,
 		info:   service.RootInfo{Resource: rel, Resolved: h.resolved, Kind: h.info.Kind},
+		found:  h.info,
 		file:   os.NewFile(uintptr(h.fd), h.resolved),
 	}
 	f.add(r)
@@ -108,6 +110,10 @@ func (f *FileSystem) openStored(ctx context.Context, rel string) (handle, error)
 
 // Info describes what was opened. It is valid after Close too.
 func (r *Root) Info() service.RootInfo { return r.info }
+
+// ID is what was opened, whatever its name refers to later: the device, and its number
+// there. It is valid after Close too, but may be another file's when this one was removed.
+func (r *Root) ID() (device, inode uint64) { return r.found.ID() }
 
 // Close ends what is going on with the handle, waits for it and closes the file.
 // Closing again does nothing.

@@ -2,7 +2,10 @@ package process
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"sync"
 
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
@@ -34,12 +37,15 @@ type Place struct {
 	Device, Inode uint64
 }
 
+// id stands for the place in a [service.CommandPlan].
+func (p Place) id() string { return fmt.Sprintf("%d:%d:%s", p.Device, p.Inode, p.Path) }
+
 // A Profile is how the commands of one plugin run.
 type Profile struct {
-	// Policy confines them, beside the root, which they may write in; nil is not at all.
+	// Policy confines them; nil is not at all. Its profile is [sandbox.Command].
 	Policy *sandbox.Policy
-	// Refused says why they are not run at all, where nobody said that they may be without being
-	// confined; empty is that they are.
+	// Refused says why they are not run at all, such as where nobody said that they may be
+	// without being confined; empty is that they are.
 	Refused string
 	// Env is their environment, as KEY=value, beside what the service sets itself.
 	Env []string
@@ -61,49 +67,98 @@ type Caller struct {
 
 // A Service runs the commands of one Location. It is safe for concurrent use, and ends with
 // its scope.
-type Service struct{ options Options }
+type Service struct {
+	options Options
+	life    *scope.Scope
+
+	mu       sync.Mutex
+	running  int                 // under mu: commands that run, or are about to
+	started  int64               // under mu: processes that were ever started beside a call
+	sessions map[string]*session // under mu: those that have processes
+}
 
 // New makes a Service. On an error nothing is left of it.
-func New(options Options) (*Service, error) { return &Service{options: options}, nil }
+func New(options Options) (*Service, error) {
+	life, err := options.Scope.Fork("processes")
+	if err != nil {
+		return nil, err
+	}
+	return &Service{options: options, life: life, sessions: map[string]*session{}}, nil
+}
 
 // Plan finds out what is known of a command before it is run. It changes nothing and asks
-// nobody.
+// nobody. ctx bounds it. Errors are [*service.ProcessError]s, or the context's cause.
 func (s *Service) Plan(ctx context.Context, caller Caller, command service.Command) (service.CommandPlan, error) {
-	return service.CommandPlan{}, nil
+	c, err := s.prepare(ctx, caller, command)
+	if err != nil {
+		return service.CommandPlan{}, err
+	}
+	plan := service.CommandPlan{
+		Directory: c.place.Path, Place: c.place.id(), Shell: c.shell, Confined: c.profile.inWords(),
+	}
+	if err := s.mayStart(caller.Session); err != nil {
+		plan.CannotStart = err.Error()
+	}
+	return plan, nil
 }
 
-// Run runs a command to its end.
+// Run runs a command to its end, which ctx brings about as well; then the error is the
+// context's cause, and nothing of the command is left. How it ended is no error otherwise.
+//
+// Each piece of its output goes to output, one after the other and in the order of arrival; an
+// error of that ends the command and is returned. If output is nil the output goes to the
+// caller's, and how it goes on to the caller's Progress.
+//
+// Errors before the command started are [*service.ProcessError]s, [*tool.Refusal]s, or the
+// context's cause.
 func (s *Service) Run(ctx context.Context, caller Caller, command service.Command, output func(service.Chunk) error) (service.CommandResult, error) {
-	return service.CommandResult{}, nil
+	c, err := s.permitted(ctx, caller, command)
+	if err != nil {
+		return service.CommandResult{}, err
+	}
+	done, err := s.begin()
+	if err != nil {
+		return service.CommandResult{}, err
+	}
+	defer done()
+	var report *progress
+	if output == nil {
+		output = toCall(caller.Output)
+		report = newProgress(caller.Progress)
+	}
+	limited := newLimited(output)
+	result, err := s.execute(ctx, c, &sinks{chunk: limited.take, last: limited.end, progress: report}, nil)
+	result.Lost = limited.lost
+	return result, err
 }
 
-// Start starts a command that goes on when the call has ended.
-func (s *Service) Start(ctx context.Context, caller Caller, command service.Command) (service.ProcessInfo, error) {
-	return service.ProcessInfo{}, nil
+// begin counts a command that is about to run.
+func (s *Service) begin() (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running >= service.MaxLocationProcesses {
+		return nil, &service.ProcessError{Kind: service.ProcessTooMany, Detail: fmt.Sprintf(
+			"%d commands run in this project already, which is the most: wait for one to end, or stop one", s.running)}
+	}
+	s.running++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+	}, nil
 }
 
-// Output gives a part of the output of a process of the session.
-func (s *Service) Output(ctx context.Context, caller Caller, query service.OutputQuery) (service.ProcessOutput, error) {
-	return service.ProcessOutput{}, nil
+// errEnded is why a command ends with its session or its Location.
+var errEnded = errors.New("the process service ends")
+
+// inWords says what a command can reach, for whoever is asked about it.
+func (p *Profile) inWords() string {
+	switch {
+	case p.Policy == nil:
+		return "not confined: it has all the rights of your user"
+	case p.Policy.Network:
+		return "the project's files, and the network"
+	default:
+		return "the project's files, and no network"
+	}
 }
-
-// Input writes to the standard input of a process of the session and, if last, ends it.
-func (s *Service) Input(ctx context.Context, caller Caller, id string, data []byte, last bool) error {
-	return nil
-}
-
-// Stop ends a process of the session.
-func (s *Service) Stop(ctx context.Context, caller Caller, id string) (service.ProcessInfo, error) {
-	return service.ProcessInfo{}, nil
-}
-
-// List lists the processes of the session, the oldest first.
-func (s *Service) List(ctx context.Context, caller Caller) ([]service.ProcessInfo, error) {
-	return nil, nil
-}
-
-// EndSession ends the processes of a session, and forgets them.
-func (s *Service) EndSession(ctx context.Context, session string) error { return nil }
-
-// EndPlugin ends the processes that a plugin started, in every session, and forgets them.
-func (s *Service) EndPlugin(ctx context.Context, plugin string) error { return nil }

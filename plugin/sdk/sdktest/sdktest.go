@@ -1,8 +1,9 @@
 // Package sdktest runs a plugin inside a test. The plugin is activated as a host
 // would do it, over real gRPC in this process: its tools are registered and
 // validated by the real registry, which bounds their outputs and holds them to their
-// effects, and the filesystem is the real engine on a directory of the test's. Only the permission service is the test's own, so that
-// a test decides what is refused.
+// effects, and the filesystem is the real engine on a directory of the test's, and so is what
+// runs commands there, which are not confined. Only the permission service is the test's own,
+// so that a test decides what is refused.
 //
 //	func TestForecast(t *testing.T) {
 //		plugin := sdktest.Start(t, weather.New(), sdktest.Options{})
@@ -24,12 +25,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toolhost/toolhost/plugin/broker"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/internal/wire"
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/filesystem"
+	"github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/output"
 	"github.com/toolhost/toolhost/tool/registry"
@@ -94,6 +97,10 @@ func Activate(t testing.TB, p sdk.Plugin, o Options) (*Plugin, error) {
 	if err := life.Defer("files", func(context.Context) error { return files.Close() }); err != nil {
 		return nil, err
 	}
+	commands, err := process.New(process.Options{Scope: life, Root: files.Path(), Find: broker.Places(files)})
+	if err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
 	tools, err := registry.New(registry.Options{
 		Gate: func(registry.Caller) tool.Gate { return &gate{permission: o.Permission} }, Scope: life, Log: log,
@@ -104,7 +111,7 @@ func Activate(t testing.TB, p sdk.Plugin, o Options) (*Plugin, error) {
 	}
 	owner := registry.Owner{Name: o.Name, Builtin: !o.Outside}
 	incarnation, err := client.StartLocal(context.Background(), life, client.Host{
-		FileSystem: files, Activation: &gate{}, Log: log,
+		FileSystem: files, Process: commands, Activation: &gate{}, Log: log,
 		Register: func(t map[string]tool.Tool) (client.Registered, []client.Refused) {
 			registration, report := tools.Register(owner, t)
 			var refused []client.Refused
@@ -115,6 +122,7 @@ func Activate(t testing.TB, p sdk.Plugin, o Options) (*Plugin, error) {
 		},
 	}, client.Spec{
 		Name: o.Name, Command: []string{"/nothing"}, Settings: o.Settings, Grants: grants(o.Grants), Location: "test", Root: root,
+		Profile: &process.Profile{Env: []string{"PATH=" + os.Getenv("PATH")}},
 	}, func(connect func(uint32) (wire.Connection, error)) (wire.Plugin, func(context.Context) error) {
 		return sdk.Adapt(p, connect, func(error) {})
 	})

@@ -30,6 +30,9 @@ type Info struct {
 // Changed is when the file, or what is said of it, last changed.
 func (i Info) Changed() time.Time { return time.Unix(0, i.ctime) }
 
+// ID is what the file is, whatever its name: the device, and its number there.
+func (i Info) ID() (device, inode uint64) { return i.dev, i.ino }
+
 // Same says whether both are one file.
 func (i Info) Same(other Info) bool { return i.dev == other.dev && i.ino == other.ino }
 

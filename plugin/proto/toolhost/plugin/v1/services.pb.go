@@ -28,6 +28,7 @@ type ServiceError struct {
 	//
 	//	*ServiceError_File
 	//	*ServiceError_Refusal
+	//	*ServiceError_Process
 	Error         isServiceError_Error `protobuf_oneof:"error"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -88,6 +89,15 @@ func (x *ServiceError) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *ServiceError) GetProcess() *ProcessError {
+	if x != nil {
+		if x, ok := x.Error.(*ServiceError_Process); ok {
+			return x.Process
+		}
+	}
+	return nil
+}
+
 type isServiceError_Error interface {
 	isServiceError_Error()
 }
@@ -100,9 +110,15 @@ type ServiceError_Refusal struct {
 	Refusal *Refusal `protobuf:"bytes,2,opt,name=refusal,proto3,oneof"`
 }
 
+type ServiceError_Process struct {
+	Process *ProcessError `protobuf:"bytes,3,opt,name=process,proto3,oneof"`
+}
+
 func (*ServiceError_File) isServiceError_Error() {}
 
 func (*ServiceError_Refusal) isServiceError_Error() {}
+
+func (*ServiceError_Process) isServiceError_Error() {}
 
 // FileError is an error that a tool may show to its model.
 type FileError struct {
@@ -166,6 +182,71 @@ func (x *FileError) GetDetail() string {
 	return ""
 }
 
+// ProcessError is an error of the process service that a tool may show to its
+// model.
+type ProcessError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of the kinds that the documentation of the service lists.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// A directory, or the id of a process; bytes, since file names need not be valid
+	// UTF-8. It may be empty.
+	Subject       []byte `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessError) Reset() {
+	*x = ProcessError{}
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessError) ProtoMessage() {}
+
+func (x *ProcessError) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessError.ProtoReflect.Descriptor instead.
+func (*ProcessError) Descriptor() ([]byte, []int) {
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ProcessError) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ProcessError) GetSubject() []byte {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *ProcessError) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // Refusal is a permission request that was answered with no.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -180,7 +261,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[2]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -192,7 +273,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[2]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -205,7 +286,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{2}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Refusal) GetKind() string {
@@ -252,7 +333,7 @@ type Skipped struct {
 
 func (x *Skipped) Reset() {
 	*x = Skipped{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[3]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +345,7 @@ func (x *Skipped) String() string {
 func (*Skipped) ProtoMessage() {}
 
 func (x *Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[3]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +358,7 @@ func (x *Skipped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skipped.ProtoReflect.Descriptor instead.
 func (*Skipped) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{3}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Skipped) GetIgnored() int64 {
@@ -339,7 +420,7 @@ type ResolveRootRequest struct {
 
 func (x *ResolveRootRequest) Reset() {
 	*x = ResolveRootRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[4]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +432,7 @@ func (x *ResolveRootRequest) String() string {
 func (*ResolveRootRequest) ProtoMessage() {}
 
 func (x *ResolveRootRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[4]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +445,7 @@ func (x *ResolveRootRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRootRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRootRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ResolveRootRequest) GetPath() string {
@@ -390,7 +471,7 @@ type ResolveRootResponse struct {
 
 func (x *ResolveRootResponse) Reset() {
 	*x = ResolveRootResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[5]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +483,7 @@ func (x *ResolveRootResponse) String() string {
 func (*ResolveRootResponse) ProtoMessage() {}
 
 func (x *ResolveRootResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[5]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +496,7 @@ func (x *ResolveRootResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRootResponse.ProtoReflect.Descriptor instead.
 func (*ResolveRootResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResolveRootResponse) GetError() *ServiceError {
@@ -463,7 +544,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[6]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +556,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[6]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +569,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReleaseRequest) GetHandle() uint64 {
@@ -507,7 +588,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[7]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +600,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[7]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +613,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{8}
 }
 
 // ReadRequest asks for a page.
@@ -547,7 +628,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[8]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +640,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[8]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +653,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadRequest) GetHandle() uint64 {
@@ -618,7 +699,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[9]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +711,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[9]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +724,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadResponse) GetError() *ServiceError {
@@ -744,7 +825,7 @@ type ReadBytesRequest struct {
 
 func (x *ReadBytesRequest) Reset() {
 	*x = ReadBytesRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +837,7 @@ func (x *ReadBytesRequest) String() string {
 func (*ReadBytesRequest) ProtoMessage() {}
 
 func (x *ReadBytesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[10]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +850,7 @@ func (x *ReadBytesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBytesRequest.ProtoReflect.Descriptor instead.
 func (*ReadBytesRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReadBytesRequest) GetHandle() uint64 {
@@ -805,7 +886,7 @@ type ReadBytesResponse struct {
 
 func (x *ReadBytesResponse) Reset() {
 	*x = ReadBytesResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +898,7 @@ func (x *ReadBytesResponse) String() string {
 func (*ReadBytesResponse) ProtoMessage() {}
 
 func (x *ReadBytesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[11]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +911,7 @@ func (x *ReadBytesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBytesResponse.ProtoReflect.Descriptor instead.
 func (*ReadBytesResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadBytesResponse) GetError() *ServiceError {
@@ -859,7 +940,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +952,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[12]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +965,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRequest) GetHandle() uint64 {
@@ -921,7 +1002,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1014,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[13]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1027,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListResponse) GetError() *ServiceError {
@@ -991,7 +1072,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1084,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[14]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1097,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Entry) GetPath() []byte {
@@ -1061,7 +1142,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1154,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[15]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1167,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GlobRequest) GetHandle() uint64 {
@@ -1130,7 +1211,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1223,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[16]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1236,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GlobResponse) GetError() *ServiceError {
@@ -1208,7 +1289,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1301,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[17]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1314,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GrepRequest) GetHandle() uint64 {
@@ -1327,7 +1408,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1420,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[18]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1433,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GrepResponse) GetError() *ServiceError {
@@ -1430,7 +1511,7 @@ type FileCount struct {
 
 func (x *FileCount) Reset() {
 	*x = FileCount{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1523,7 @@ func (x *FileCount) String() string {
 func (*FileCount) ProtoMessage() {}
 
 func (x *FileCount) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[19]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1536,7 @@ func (x *FileCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCount.ProtoReflect.Descriptor instead.
 func (*FileCount) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FileCount) GetPath() []byte {
@@ -1482,7 +1563,7 @@ type ListInPiecesRequest struct {
 
 func (x *ListInPiecesRequest) Reset() {
 	*x = ListInPiecesRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1575,7 @@ func (x *ListInPiecesRequest) String() string {
 func (*ListInPiecesRequest) ProtoMessage() {}
 
 func (x *ListInPiecesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[20]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1588,7 @@ func (x *ListInPiecesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInPiecesRequest.ProtoReflect.Descriptor instead.
 func (*ListInPiecesRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListInPiecesRequest) GetQuery() *ListRequest {
@@ -1527,7 +1608,7 @@ type ListInPiecesResponse struct {
 
 func (x *ListInPiecesResponse) Reset() {
 	*x = ListInPiecesResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1620,7 @@ func (x *ListInPiecesResponse) String() string {
 func (*ListInPiecesResponse) ProtoMessage() {}
 
 func (x *ListInPiecesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[21]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1633,7 @@ func (x *ListInPiecesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInPiecesResponse.ProtoReflect.Descriptor instead.
 func (*ListInPiecesResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListInPiecesResponse) GetPiece() *ListResponse {
@@ -1572,7 +1653,7 @@ type GlobInPiecesRequest struct {
 
 func (x *GlobInPiecesRequest) Reset() {
 	*x = GlobInPiecesRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[22]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1665,7 @@ func (x *GlobInPiecesRequest) String() string {
 func (*GlobInPiecesRequest) ProtoMessage() {}
 
 func (x *GlobInPiecesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[22]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1678,7 @@ func (x *GlobInPiecesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobInPiecesRequest.ProtoReflect.Descriptor instead.
 func (*GlobInPiecesRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GlobInPiecesRequest) GetQuery() *GlobRequest {
@@ -1617,7 +1698,7 @@ type GlobInPiecesResponse struct {
 
 func (x *GlobInPiecesResponse) Reset() {
 	*x = GlobInPiecesResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[23]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1710,7 @@ func (x *GlobInPiecesResponse) String() string {
 func (*GlobInPiecesResponse) ProtoMessage() {}
 
 func (x *GlobInPiecesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[23]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1723,7 @@ func (x *GlobInPiecesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobInPiecesResponse.ProtoReflect.Descriptor instead.
 func (*GlobInPiecesResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GlobInPiecesResponse) GetPiece() *GlobResponse {
@@ -1662,7 +1743,7 @@ type GrepInPiecesRequest struct {
 
 func (x *GrepInPiecesRequest) Reset() {
 	*x = GrepInPiecesRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[24]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1755,7 @@ func (x *GrepInPiecesRequest) String() string {
 func (*GrepInPiecesRequest) ProtoMessage() {}
 
 func (x *GrepInPiecesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[24]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1768,7 @@ func (x *GrepInPiecesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepInPiecesRequest.ProtoReflect.Descriptor instead.
 func (*GrepInPiecesRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GrepInPiecesRequest) GetQuery() *GrepRequest {
@@ -1707,7 +1788,7 @@ type GrepInPiecesResponse struct {
 
 func (x *GrepInPiecesResponse) Reset() {
 	*x = GrepInPiecesResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[25]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1800,7 @@ func (x *GrepInPiecesResponse) String() string {
 func (*GrepInPiecesResponse) ProtoMessage() {}
 
 func (x *GrepInPiecesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[25]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1813,7 @@ func (x *GrepInPiecesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepInPiecesResponse.ProtoReflect.Descriptor instead.
 func (*GrepInPiecesResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GrepInPiecesResponse) GetPiece() *GrepResponse {
@@ -1761,7 +1842,7 @@ type Match struct {
 
 func (x *Match) Reset() {
 	*x = Match{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[26]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1854,7 @@ func (x *Match) String() string {
 func (*Match) ProtoMessage() {}
 
 func (x *Match) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[26]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1867,7 @@ func (x *Match) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Match.ProtoReflect.Descriptor instead.
 func (*Match) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Match) GetPath() []byte {
@@ -1866,7 +1947,7 @@ type AssertRequest struct {
 
 func (x *AssertRequest) Reset() {
 	*x = AssertRequest{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[27]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1959,7 @@ func (x *AssertRequest) String() string {
 func (*AssertRequest) ProtoMessage() {}
 
 func (x *AssertRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[27]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1972,7 @@ func (x *AssertRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssertRequest.ProtoReflect.Descriptor instead.
 func (*AssertRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AssertRequest) GetAction() string {
@@ -1932,7 +2013,7 @@ type AssertResponse struct {
 
 func (x *AssertResponse) Reset() {
 	*x = AssertResponse{}
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[28]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2025,7 @@ func (x *AssertResponse) String() string {
 func (*AssertResponse) ProtoMessage() {}
 
 func (x *AssertResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[28]
+	mi := &file_toolhost_plugin_v1_services_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2038,7 @@ func (x *AssertResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssertResponse.ProtoReflect.Descriptor instead.
 func (*AssertResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_plugin_v1_services_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AssertResponse) GetError() *ServiceError {
@@ -1971,14 +2052,19 @@ var File_toolhost_plugin_v1_services_proto protoreflect.FileDescriptor
 
 const file_toolhost_plugin_v1_services_proto_rawDesc = "" +
 	"\n" +
-	"!toolhost/plugin/v1/services.proto\x12\x12toolhost.plugin.v1\"\x85\x01\n" +
+	"!toolhost/plugin/v1/services.proto\x12\x12toolhost.plugin.v1\"\xc3\x01\n" +
 	"\fServiceError\x123\n" +
 	"\x04file\x18\x01 \x01(\v2\x1d.toolhost.plugin.v1.FileErrorH\x00R\x04file\x127\n" +
-	"\arefusal\x18\x02 \x01(\v2\x1b.toolhost.plugin.v1.RefusalH\x00R\arefusalB\a\n" +
+	"\arefusal\x18\x02 \x01(\v2\x1b.toolhost.plugin.v1.RefusalH\x00R\arefusal\x12<\n" +
+	"\aprocess\x18\x03 \x01(\v2 .toolhost.plugin.v1.ProcessErrorH\x00R\aprocessB\a\n" +
 	"\x05error\"K\n" +
 	"\tFileError\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"T\n" +
+	"\fProcessError\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\fR\asubject\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"i\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
@@ -2144,89 +2230,91 @@ func file_toolhost_plugin_v1_services_proto_rawDescGZIP() []byte {
 	return file_toolhost_plugin_v1_services_proto_rawDescData
 }
 
-var file_toolhost_plugin_v1_services_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_toolhost_plugin_v1_services_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_toolhost_plugin_v1_services_proto_goTypes = []any{
 	(*ServiceError)(nil),         // 0: toolhost.plugin.v1.ServiceError
 	(*FileError)(nil),            // 1: toolhost.plugin.v1.FileError
-	(*Refusal)(nil),              // 2: toolhost.plugin.v1.Refusal
-	(*Skipped)(nil),              // 3: toolhost.plugin.v1.Skipped
-	(*ResolveRootRequest)(nil),   // 4: toolhost.plugin.v1.ResolveRootRequest
-	(*ResolveRootResponse)(nil),  // 5: toolhost.plugin.v1.ResolveRootResponse
-	(*ReleaseRequest)(nil),       // 6: toolhost.plugin.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),      // 7: toolhost.plugin.v1.ReleaseResponse
-	(*ReadRequest)(nil),          // 8: toolhost.plugin.v1.ReadRequest
-	(*ReadResponse)(nil),         // 9: toolhost.plugin.v1.ReadResponse
-	(*ReadBytesRequest)(nil),     // 10: toolhost.plugin.v1.ReadBytesRequest
-	(*ReadBytesResponse)(nil),    // 11: toolhost.plugin.v1.ReadBytesResponse
-	(*ListRequest)(nil),          // 12: toolhost.plugin.v1.ListRequest
-	(*ListResponse)(nil),         // 13: toolhost.plugin.v1.ListResponse
-	(*Entry)(nil),                // 14: toolhost.plugin.v1.Entry
-	(*GlobRequest)(nil),          // 15: toolhost.plugin.v1.GlobRequest
-	(*GlobResponse)(nil),         // 16: toolhost.plugin.v1.GlobResponse
-	(*GrepRequest)(nil),          // 17: toolhost.plugin.v1.GrepRequest
-	(*GrepResponse)(nil),         // 18: toolhost.plugin.v1.GrepResponse
-	(*FileCount)(nil),            // 19: toolhost.plugin.v1.FileCount
-	(*ListInPiecesRequest)(nil),  // 20: toolhost.plugin.v1.ListInPiecesRequest
-	(*ListInPiecesResponse)(nil), // 21: toolhost.plugin.v1.ListInPiecesResponse
-	(*GlobInPiecesRequest)(nil),  // 22: toolhost.plugin.v1.GlobInPiecesRequest
-	(*GlobInPiecesResponse)(nil), // 23: toolhost.plugin.v1.GlobInPiecesResponse
-	(*GrepInPiecesRequest)(nil),  // 24: toolhost.plugin.v1.GrepInPiecesRequest
-	(*GrepInPiecesResponse)(nil), // 25: toolhost.plugin.v1.GrepInPiecesResponse
-	(*Match)(nil),                // 26: toolhost.plugin.v1.Match
-	(*AssertRequest)(nil),        // 27: toolhost.plugin.v1.AssertRequest
-	(*AssertResponse)(nil),       // 28: toolhost.plugin.v1.AssertResponse
-	nil,                          // 29: toolhost.plugin.v1.AssertRequest.MetadataEntry
+	(*ProcessError)(nil),         // 2: toolhost.plugin.v1.ProcessError
+	(*Refusal)(nil),              // 3: toolhost.plugin.v1.Refusal
+	(*Skipped)(nil),              // 4: toolhost.plugin.v1.Skipped
+	(*ResolveRootRequest)(nil),   // 5: toolhost.plugin.v1.ResolveRootRequest
+	(*ResolveRootResponse)(nil),  // 6: toolhost.plugin.v1.ResolveRootResponse
+	(*ReleaseRequest)(nil),       // 7: toolhost.plugin.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 8: toolhost.plugin.v1.ReleaseResponse
+	(*ReadRequest)(nil),          // 9: toolhost.plugin.v1.ReadRequest
+	(*ReadResponse)(nil),         // 10: toolhost.plugin.v1.ReadResponse
+	(*ReadBytesRequest)(nil),     // 11: toolhost.plugin.v1.ReadBytesRequest
+	(*ReadBytesResponse)(nil),    // 12: toolhost.plugin.v1.ReadBytesResponse
+	(*ListRequest)(nil),          // 13: toolhost.plugin.v1.ListRequest
+	(*ListResponse)(nil),         // 14: toolhost.plugin.v1.ListResponse
+	(*Entry)(nil),                // 15: toolhost.plugin.v1.Entry
+	(*GlobRequest)(nil),          // 16: toolhost.plugin.v1.GlobRequest
+	(*GlobResponse)(nil),         // 17: toolhost.plugin.v1.GlobResponse
+	(*GrepRequest)(nil),          // 18: toolhost.plugin.v1.GrepRequest
+	(*GrepResponse)(nil),         // 19: toolhost.plugin.v1.GrepResponse
+	(*FileCount)(nil),            // 20: toolhost.plugin.v1.FileCount
+	(*ListInPiecesRequest)(nil),  // 21: toolhost.plugin.v1.ListInPiecesRequest
+	(*ListInPiecesResponse)(nil), // 22: toolhost.plugin.v1.ListInPiecesResponse
+	(*GlobInPiecesRequest)(nil),  // 23: toolhost.plugin.v1.GlobInPiecesRequest
+	(*GlobInPiecesResponse)(nil), // 24: toolhost.plugin.v1.GlobInPiecesResponse
+	(*GrepInPiecesRequest)(nil),  // 25: toolhost.plugin.v1.GrepInPiecesRequest
+	(*GrepInPiecesResponse)(nil), // 26: toolhost.plugin.v1.GrepInPiecesResponse
+	(*Match)(nil),                // 27: toolhost.plugin.v1.Match
+	(*AssertRequest)(nil),        // 28: toolhost.plugin.v1.AssertRequest
+	(*AssertResponse)(nil),       // 29: toolhost.plugin.v1.AssertResponse
+	nil,                          // 30: toolhost.plugin.v1.AssertRequest.MetadataEntry
 }
 var file_toolhost_plugin_v1_services_proto_depIdxs = []int32{
 	1,  // 0: toolhost.plugin.v1.ServiceError.file:type_name -> toolhost.plugin.v1.FileError
-	2,  // 1: toolhost.plugin.v1.ServiceError.refusal:type_name -> toolhost.plugin.v1.Refusal
-	0,  // 2: toolhost.plugin.v1.ResolveRootResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	0,  // 3: toolhost.plugin.v1.ReadResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	0,  // 4: toolhost.plugin.v1.ReadBytesResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	0,  // 5: toolhost.plugin.v1.ListResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	14, // 6: toolhost.plugin.v1.ListResponse.entries:type_name -> toolhost.plugin.v1.Entry
-	3,  // 7: toolhost.plugin.v1.ListResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	0,  // 8: toolhost.plugin.v1.GlobResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	3,  // 9: toolhost.plugin.v1.GlobResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	0,  // 10: toolhost.plugin.v1.GrepResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	26, // 11: toolhost.plugin.v1.GrepResponse.matches:type_name -> toolhost.plugin.v1.Match
-	3,  // 12: toolhost.plugin.v1.GrepResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
-	19, // 13: toolhost.plugin.v1.GrepResponse.counts:type_name -> toolhost.plugin.v1.FileCount
-	12, // 14: toolhost.plugin.v1.ListInPiecesRequest.query:type_name -> toolhost.plugin.v1.ListRequest
-	13, // 15: toolhost.plugin.v1.ListInPiecesResponse.piece:type_name -> toolhost.plugin.v1.ListResponse
-	15, // 16: toolhost.plugin.v1.GlobInPiecesRequest.query:type_name -> toolhost.plugin.v1.GlobRequest
-	16, // 17: toolhost.plugin.v1.GlobInPiecesResponse.piece:type_name -> toolhost.plugin.v1.GlobResponse
-	17, // 18: toolhost.plugin.v1.GrepInPiecesRequest.query:type_name -> toolhost.plugin.v1.GrepRequest
-	18, // 19: toolhost.plugin.v1.GrepInPiecesResponse.piece:type_name -> toolhost.plugin.v1.GrepResponse
-	29, // 20: toolhost.plugin.v1.AssertRequest.metadata:type_name -> toolhost.plugin.v1.AssertRequest.MetadataEntry
-	0,  // 21: toolhost.plugin.v1.AssertResponse.error:type_name -> toolhost.plugin.v1.ServiceError
-	4,  // 22: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:input_type -> toolhost.plugin.v1.ResolveRootRequest
-	6,  // 23: toolhost.plugin.v1.FileSystemReadService.Release:input_type -> toolhost.plugin.v1.ReleaseRequest
-	8,  // 24: toolhost.plugin.v1.FileSystemReadService.Read:input_type -> toolhost.plugin.v1.ReadRequest
-	10, // 25: toolhost.plugin.v1.FileSystemReadService.ReadBytes:input_type -> toolhost.plugin.v1.ReadBytesRequest
-	12, // 26: toolhost.plugin.v1.FileSystemReadService.List:input_type -> toolhost.plugin.v1.ListRequest
-	15, // 27: toolhost.plugin.v1.FileSystemReadService.Glob:input_type -> toolhost.plugin.v1.GlobRequest
-	17, // 28: toolhost.plugin.v1.FileSystemReadService.Grep:input_type -> toolhost.plugin.v1.GrepRequest
-	20, // 29: toolhost.plugin.v1.FileSystemReadService.ListInPieces:input_type -> toolhost.plugin.v1.ListInPiecesRequest
-	22, // 30: toolhost.plugin.v1.FileSystemReadService.GlobInPieces:input_type -> toolhost.plugin.v1.GlobInPiecesRequest
-	24, // 31: toolhost.plugin.v1.FileSystemReadService.GrepInPieces:input_type -> toolhost.plugin.v1.GrepInPiecesRequest
-	27, // 32: toolhost.plugin.v1.PermissionService.Assert:input_type -> toolhost.plugin.v1.AssertRequest
-	5,  // 33: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:output_type -> toolhost.plugin.v1.ResolveRootResponse
-	7,  // 34: toolhost.plugin.v1.FileSystemReadService.Release:output_type -> toolhost.plugin.v1.ReleaseResponse
-	9,  // 35: toolhost.plugin.v1.FileSystemReadService.Read:output_type -> toolhost.plugin.v1.ReadResponse
-	11, // 36: toolhost.plugin.v1.FileSystemReadService.ReadBytes:output_type -> toolhost.plugin.v1.ReadBytesResponse
-	13, // 37: toolhost.plugin.v1.FileSystemReadService.List:output_type -> toolhost.plugin.v1.ListResponse
-	16, // 38: toolhost.plugin.v1.FileSystemReadService.Glob:output_type -> toolhost.plugin.v1.GlobResponse
-	18, // 39: toolhost.plugin.v1.FileSystemReadService.Grep:output_type -> toolhost.plugin.v1.GrepResponse
-	21, // 40: toolhost.plugin.v1.FileSystemReadService.ListInPieces:output_type -> toolhost.plugin.v1.ListInPiecesResponse
-	23, // 41: toolhost.plugin.v1.FileSystemReadService.GlobInPieces:output_type -> toolhost.plugin.v1.GlobInPiecesResponse
-	25, // 42: toolhost.plugin.v1.FileSystemReadService.GrepInPieces:output_type -> toolhost.plugin.v1.GrepInPiecesResponse
-	28, // 43: toolhost.plugin.v1.PermissionService.Assert:output_type -> toolhost.plugin.v1.AssertResponse
-	33, // [33:44] is the sub-list for method output_type
-	22, // [22:33] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	3,  // 1: toolhost.plugin.v1.ServiceError.refusal:type_name -> toolhost.plugin.v1.Refusal
+	2,  // 2: toolhost.plugin.v1.ServiceError.process:type_name -> toolhost.plugin.v1.ProcessError
+	0,  // 3: toolhost.plugin.v1.ResolveRootResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	0,  // 4: toolhost.plugin.v1.ReadResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	0,  // 5: toolhost.plugin.v1.ReadBytesResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	0,  // 6: toolhost.plugin.v1.ListResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	15, // 7: toolhost.plugin.v1.ListResponse.entries:type_name -> toolhost.plugin.v1.Entry
+	4,  // 8: toolhost.plugin.v1.ListResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
+	0,  // 9: toolhost.plugin.v1.GlobResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	4,  // 10: toolhost.plugin.v1.GlobResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
+	0,  // 11: toolhost.plugin.v1.GrepResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	27, // 12: toolhost.plugin.v1.GrepResponse.matches:type_name -> toolhost.plugin.v1.Match
+	4,  // 13: toolhost.plugin.v1.GrepResponse.skipped:type_name -> toolhost.plugin.v1.Skipped
+	20, // 14: toolhost.plugin.v1.GrepResponse.counts:type_name -> toolhost.plugin.v1.FileCount
+	13, // 15: toolhost.plugin.v1.ListInPiecesRequest.query:type_name -> toolhost.plugin.v1.ListRequest
+	14, // 16: toolhost.plugin.v1.ListInPiecesResponse.piece:type_name -> toolhost.plugin.v1.ListResponse
+	16, // 17: toolhost.plugin.v1.GlobInPiecesRequest.query:type_name -> toolhost.plugin.v1.GlobRequest
+	17, // 18: toolhost.plugin.v1.GlobInPiecesResponse.piece:type_name -> toolhost.plugin.v1.GlobResponse
+	18, // 19: toolhost.plugin.v1.GrepInPiecesRequest.query:type_name -> toolhost.plugin.v1.GrepRequest
+	19, // 20: toolhost.plugin.v1.GrepInPiecesResponse.piece:type_name -> toolhost.plugin.v1.GrepResponse
+	30, // 21: toolhost.plugin.v1.AssertRequest.metadata:type_name -> toolhost.plugin.v1.AssertRequest.MetadataEntry
+	0,  // 22: toolhost.plugin.v1.AssertResponse.error:type_name -> toolhost.plugin.v1.ServiceError
+	5,  // 23: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:input_type -> toolhost.plugin.v1.ResolveRootRequest
+	7,  // 24: toolhost.plugin.v1.FileSystemReadService.Release:input_type -> toolhost.plugin.v1.ReleaseRequest
+	9,  // 25: toolhost.plugin.v1.FileSystemReadService.Read:input_type -> toolhost.plugin.v1.ReadRequest
+	11, // 26: toolhost.plugin.v1.FileSystemReadService.ReadBytes:input_type -> toolhost.plugin.v1.ReadBytesRequest
+	13, // 27: toolhost.plugin.v1.FileSystemReadService.List:input_type -> toolhost.plugin.v1.ListRequest
+	16, // 28: toolhost.plugin.v1.FileSystemReadService.Glob:input_type -> toolhost.plugin.v1.GlobRequest
+	18, // 29: toolhost.plugin.v1.FileSystemReadService.Grep:input_type -> toolhost.plugin.v1.GrepRequest
+	21, // 30: toolhost.plugin.v1.FileSystemReadService.ListInPieces:input_type -> toolhost.plugin.v1.ListInPiecesRequest
+	23, // 31: toolhost.plugin.v1.FileSystemReadService.GlobInPieces:input_type -> toolhost.plugin.v1.GlobInPiecesRequest
+	25, // 32: toolhost.plugin.v1.FileSystemReadService.GrepInPieces:input_type -> toolhost.plugin.v1.GrepInPiecesRequest
+	28, // 33: toolhost.plugin.v1.PermissionService.Assert:input_type -> toolhost.plugin.v1.AssertRequest
+	6,  // 34: toolhost.plugin.v1.FileSystemReadService.ResolveRoot:output_type -> toolhost.plugin.v1.ResolveRootResponse
+	8,  // 35: toolhost.plugin.v1.FileSystemReadService.Release:output_type -> toolhost.plugin.v1.ReleaseResponse
+	10, // 36: toolhost.plugin.v1.FileSystemReadService.Read:output_type -> toolhost.plugin.v1.ReadResponse
+	12, // 37: toolhost.plugin.v1.FileSystemReadService.ReadBytes:output_type -> toolhost.plugin.v1.ReadBytesResponse
+	14, // 38: toolhost.plugin.v1.FileSystemReadService.List:output_type -> toolhost.plugin.v1.ListResponse
+	17, // 39: toolhost.plugin.v1.FileSystemReadService.Glob:output_type -> toolhost.plugin.v1.GlobResponse
+	19, // 40: toolhost.plugin.v1.FileSystemReadService.Grep:output_type -> toolhost.plugin.v1.GrepResponse
+	22, // 41: toolhost.plugin.v1.FileSystemReadService.ListInPieces:output_type -> toolhost.plugin.v1.ListInPiecesResponse
+	24, // 42: toolhost.plugin.v1.FileSystemReadService.GlobInPieces:output_type -> toolhost.plugin.v1.GlobInPiecesResponse
+	26, // 43: toolhost.plugin.v1.FileSystemReadService.GrepInPieces:output_type -> toolhost.plugin.v1.GrepInPiecesResponse
+	29, // 44: toolhost.plugin.v1.PermissionService.Assert:output_type -> toolhost.plugin.v1.AssertResponse
+	34, // [34:45] is the sub-list for method output_type
+	23, // [23:34] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_plugin_v1_services_proto_init() }
@@ -2237,6 +2325,7 @@ func file_toolhost_plugin_v1_services_proto_init() {
 	file_toolhost_plugin_v1_services_proto_msgTypes[0].OneofWrappers = []any{
 		(*ServiceError_File)(nil),
 		(*ServiceError_Refusal)(nil),
+		(*ServiceError_Process)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2244,7 +2333,7 @@ func file_toolhost_plugin_v1_services_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_plugin_v1_services_proto_rawDesc), len(file_toolhost_plugin_v1_services_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
