@@ -159,15 +159,17 @@ func (d *decoder) action(text string, s *source, plugins ruled) (permission.Patt
 
 // builtinAction says which action a tool of a built-in asks for, in place of its id.
 func builtinAction(text, plugin, tool string) error {
-	use := fmt.Sprintf("use %q for whatever changes files, or the one of read, list, glob and grep that is meant", service.ActionEdit)
+	use := fmt.Sprintf("use %q for whatever changes files, %q for whatever runs, or the one of read, list, glob and grep that is meant", service.ActionEdit, service.ActionShell)
 	switch {
 	case strings.ContainsAny(plugin+tool, "*?"):
 	case slices.Contains(permission.Actions(), tool):
 		use = fmt.Sprintf("use %q", tool)
 	case slices.Contains([]string{"write", "patch", "move", "remove", "mkdir"}, tool):
 		use = fmt.Sprintf("use %q, which is every change of files", service.ActionEdit)
+	case slices.Contains([]string{"process_start", "process_input"}, tool):
+		use = fmt.Sprintf("use %q, which is every command line", service.ActionShell)
 	}
-	return fmt.Errorf("action %s matches nothing: the tools of a built-in plugin ask for read, list, glob, grep or edit, and not by their ids; %s", form.Quote(text), use)
+	return fmt.Errorf("action %s matches nothing: the tools of a built-in plugin ask for read, list, glob, grep, edit or shell, and not by their ids; %s", form.Quote(text), use)
 }
 
 // maxPatterns is how many actions with wildcards are held against the names of

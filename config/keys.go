@@ -149,7 +149,7 @@ func pluginsForm() form.Form {
 			}},
 			{Name: keySettings, Form: form.Form{Kind: form.Anything, About: "The plugin's own settings, an object that only the plugin understands."}},
 			{Name: keyEnv, Form: form.Form{
-				Kind: form.List, Most: maxItems, About: "The names of environment variables that are passed through to the plugin; nothing else of the environment is.",
+				Kind: form.List, Most: maxItems, About: "The names of environment variables that are passed through to the plugin and, with the grant process, to the commands that it runs; nothing else of the environment is passed to the plugin.",
 				Each: &form.Form{Kind: form.Text, Pattern: `^[A-Za-z_][A-Za-z0-9_]*$`, Verify: checkVariable, Hidden: true},
 			}},
 			{Name: keyOverride, Form: form.Form{
@@ -266,11 +266,18 @@ func checkVariable(name string) error {
 	if name == "" {
 		return fmt.Errorf("an item is the name of a variable, of letters, digits and %q; values do not belong here", "_")
 	}
-	if strings.HasPrefix(name, "TOOLHOST_") || slices.Contains(handshakeVariables(), name) {
+	switch {
+	case strings.HasPrefix(name, "TOOLHOST_") || slices.Contains(handshakeVariables(), name):
 		return fmt.Errorf("%s is the host's own and is never passed through", name)
+	case slices.Contains(shellVariables(), name):
+		return fmt.Errorf("%s makes a shell run, or do, what is in no command line that was judged, and is never passed through", name)
 	}
 	return nil
 }
+
+// shellVariables are those by which a shell that is not interactive reads a file, or takes
+// options. They are refused of every plugin, since what one is granted may change.
+func shellVariables() []string { return []string{"BASHOPTS", "BASH_ENV", "ENV", "SHELLOPTS"} }
 
 // handshakeVariables are those that go-plugin sets for a plugin.
 func handshakeVariables() []string {

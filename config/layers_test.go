@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -218,4 +219,28 @@ func TestDefaultPolicyIsTheLast(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	wantVerdicts(t, c.Locations[0].Policy, map[string]string{"list a": "allowed by default"})
+}
+
+// What is to be passed through is named, and some names never are: those by which the host
+// speaks to its plugins, which a plugin would take for the host's words, and those that make
+// a shell run what nobody judged. The mistake says which (case B12).
+//
+// Seen to fail: without the variables of shells.
+func TestCaseB12NamesThatAreNeverPassed(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{
+		"TOOLHOST_PLUGIN", "TOOLHOST_TOKENS", "TOOLHOST_", "PLUGIN_CLIENT_CERT", "PLUGIN_UNIX_SOCKET_DIR",
+		"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS",
+	} {
+		for _, entry := range []string{"filesystem: {env: [GH_FAKE, %s]}", "w: {command: [./w], grants: [process], env: [GH_FAKE, %s]}"} {
+			w.file = w.write("toolhost.yaml", "plugins: {"+fmt.Sprintf(entry, name)+"}\n")
+			if _, err := w.load(); err == nil || !strings.Contains(err.Error(), name+" ") || !strings.Contains(err.Error(), "never passed through") {
+				t.Errorf("%s in %s: got %v", name, entry, err)
+			}
+		}
+	}
+	w.file = w.write("toolhost.yaml", "plugins: {filesystem: {env: [GH_FAKE, ENVIRONMENT, MY_ENV, BASH_ENVY]}}\n")
+	if got := w.mustLoad().Locations[0].Plugins[0].Env; len(got) != 4 {
+		t.Errorf("got %q", got)
+	}
 }

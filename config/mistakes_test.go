@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown plugin, nothing near", "plugins:\n  weather: {settings: {}}\n", `toolhost.yaml:2:3: plugin "weather" is not built in and has no command`},
 		{"unknown builtin", "plugins: {fs: {builtin: filesistem}}\n", `toolhost.yaml:1:25: builtin "filesistem" is unknown; there is filesystem, process (did you mean "filesystem"?)`},
 		{"grants of a built-in", "plugins: {filesystem: {grants: [permission]}}\n", `toolhost.yaml:1:32: grants of plugin "filesystem": a built-in gets the services that it declares`},
-		{"unknown grant", "plugins: {w: {command: [./w], grants: [filesystem:raed]}}\n", `toolhost.yaml:1:40: plugins.w.grants[0] "filesystem:raed" is unknown; it is one of filesystem:read, filesystem:write, permission (did you mean "filesystem:read"?)`},
+		{"unknown grant", "plugins: {w: {command: [./w], grants: [filesystem:raed]}}\n", `toolhost.yaml:1:40: plugins.w.grants[0] "filesystem:raed" is unknown; it is one of filesystem:read, filesystem:write, permission, process (did you mean "filesystem:read"?)`},
 		{"a grant that is there twice", "plugins: {w: {command: [./w], grants: [permission, permission]}}\n", `toolhost.yaml:1:52: plugins.w.grants[1] "permission" is there twice`},
 		{"plugin with a slash", "plugins: {a/b: {command: [./w]}}\n", `toolhost.yaml:1:11: name "a/b" in plugins is not valid: a name has 1 to 64 letters and digits of ASCII, and inside of it ' ', '.', '_', '-'`},
 		{"plugin with a wildcard", `plugins: {"a*": {command: [./w]}}`, `toolhost.yaml:1:11: name "a*" in plugins is not valid: a name has 1 to 64 letters and digits of ASCII, and inside of it ' ', '.', '_', '-'`},
@@ -68,6 +68,7 @@ func TestMistakes(t *testing.T) {
 		{"settings are no list", "plugins: {filesystem: {settings: [1]}}\n", "toolhost.yaml:1:34: plugins.filesystem.settings must be a mapping, not a list"},
 		{"a number in settings", "plugins: {filesystem: {settings: {a: [017]}}}\n", "toolhost.yaml:1:39: number 017 is not read alike by every YAML: write it in plain decimal, or put it in quotes"},
 		{"the host's variable", "plugins: {filesystem: {env: [TOOLHOST_CONFIG]}}\n", "toolhost.yaml:1:30: plugins.filesystem.env[0] is not valid: TOOLHOST_CONFIG is the host's own and is never passed through"},
+		{"a variable that makes a shell run a file", "plugins: {w: {command: [./w], env: [HOME, BASH_ENV]}}\n", "toolhost.yaml:1:43: plugins.w.env[1] is not valid: BASH_ENV makes a shell run, or do, what is in no command line that was judged, and is never passed through"},
 		{"a variable of the handshake", "plugins: {filesystem: {env: [PLUGIN_CLIENT_CERT]}}\n", "toolhost.yaml:1:30: plugins.filesystem.env[0] is not valid: PLUGIN_CLIENT_CERT is the host's own and is never passed through"},
 		{"a tool that is shown otherwise", "plugins: {filesystem: {override: [a.b]}}\n", `toolhost.yaml:1:35: plugins.filesystem.override[0] "a.b" is not valid: a tool is taken over by the name that is shown to models, here a_b`},
 
@@ -195,18 +196,20 @@ func TestCaseC21MalformedRuleStopsLoading(t *testing.T) {
 func TestCaseC21RuleForABuiltinByItsID(t *testing.T) {
 	const (
 		change = `; use "edit", which is every change of files`
-		other  = `; use "edit" for whatever changes files, or the one of read, list, glob and grep that is meant`
+		run    = `; use "shell", which is every command line`
+		other  = `; use "edit" for whatever changes files, "shell" for whatever runs, or the one of read, list, glob and grep that is meant`
 	)
 	for action, use := range map[string]string{
 		"filesystem/write": change, "filesystem/remove": change, "files/patch": change, "filesystem/read": `; use "read"`, "files/edit": `; use "edit"`,
+		"process/process_start": run, "process/process_input": run, "process/shell": `; use "shell"`, "process/process_list": other,
 		"filesystem/*": other, "f*/write": other, "files/none": other, "filesystem/": other,
-		"*": "", "*/write": "", "own/write": "", "w*": "", "r*": "",
+		"*": "", "*/write": "", "own/write": "", "own/process_start": "", "w*": "", "r*": "",
 	} {
 		const plugins = "plugins: {filesystem: {}, files: {builtin: filesystem}, own: {command: [./w]}, weather: {command: [./w]}}\n"
 		rule := fmt.Sprintf("permissions:\n- {action: %q, resource: x, effect: deny}\n", action)
 		want := ""
 		if use != "" {
-			want = fmt.Sprintf("action %q matches nothing: the tools of a built-in plugin ask for read, list, glob, grep or edit, and not by their ids%s", action, use)
+			want = fmt.Sprintf("action %q matches nothing: the tools of a built-in plugin ask for read, list, glob, grep, edit or shell, and not by their ids%s", action, use)
 		}
 		for _, trusted := range []bool{true, false} {
 			w := newWorld(t)
@@ -224,7 +227,7 @@ func TestCaseC21RuleForABuiltinByItsID(t *testing.T) {
 	rule := "permissions: [{action: filesystem/write, resource: x, effect: deny}]\n"
 	w := newWorld(t)
 	w.writeUser(rule)
-	if _, err := w.load(); err == nil || !strings.HasSuffix(err.Error(), `config.yaml:1:24: action "filesystem/write" matches nothing: the tools of a built-in plugin ask for read, list, glob, grep or edit, and not by their ids`+change) {
+	if _, err := w.load(); err == nil || !strings.HasSuffix(err.Error(), `config.yaml:1:24: action "filesystem/write" matches nothing: the tools of a built-in plugin ask for read, list, glob, grep, edit or shell, and not by their ids`+change) {
 		t.Errorf("user's file: got %v", err)
 	}
 	w = newWorld(t)

@@ -38,6 +38,8 @@ const (
 
 // Sandbox is what an entry says of what its plugin may do beside what it was granted.
 // The zero value says nothing, and allows nothing. With [Off] the rest is without effect.
+// Of a plugin with the grant process it also says what each of its commands may do, beside
+// writing in the root.
 //
 // Several layers add up as all of an entry does: what stands in a higher one replaces
 // what a lower one says of the same key, a list of paths as a whole, and null takes it
@@ -138,28 +140,28 @@ func bytesInWords(size int64) string {
 }
 
 func sandboxForm() form.Form {
-	return form.Form{Kind: form.Object, About: "What the plugin may do beside what it was granted, which the operating system enforces. Without this key, nothing.", Keys: []form.Key{
+	return form.Form{Kind: form.Object, About: "What the plugin may do beside what it was granted, which the operating system enforces. Without this key, nothing. With the grant process it holds for each command that the plugin runs as well, which may write in the root besides.", Keys: []form.Key{
 		{Name: keyMode, Form: form.Form{
 			Kind: form.Text, OneOf: []string{string(Strict), string(Off)},
-			About: "How it is confined: strict (every layer; where that cannot be had it does not start, unless it is built in), or off (not at all: it has the rights of the user, and the rest is without effect). Strict by default.",
+			About: "How it is confined: strict (every layer; where that cannot be had it does not start, unless it is built in, and runs no commands), or off (not at all: it has the rights of the user, so do its commands, and the rest is without effect). Strict by default.",
 		}},
 		{Name: keyFS, Form: form.Form{Kind: form.Object, About: "The files and directories that it sees beside its own temporary one and the system's libraries.", Keys: []form.Key{
-			{Name: keyRead, Form: sandboxPathsForm("Files and directories, with all that is below, that it may read.")},
-			{Name: keyWrite, Form: sandboxPathsForm("Files and directories, with all that is below, that it may read and write.")},
+			{Name: keyRead, Form: sandboxPathsForm("Files and directories, with all that is below, that it may read, and so may its commands.")},
+			{Name: keyWrite, Form: sandboxPathsForm("Files and directories, with all that is below, that it may read and write, and so may its commands.")},
 		}}},
 		{Name: keyNet, Form: form.Form{
-			Kind: form.Text, OneOf: []string{"none", netHost}, About: "The network that it has: none, which is the default, or host, that of the machine.",
+			Kind: form.Text, OneOf: []string{"none", netHost}, About: "The network that it and its commands have: none, which is the default, or host, that of the machine.",
 		}},
-		{Name: keyExec, Form: form.Form{Kind: form.Switch, About: "Whether it may run programs: those of the system, and those in fs. No by default."}},
-		{Name: keyLimits, Form: form.Form{Kind: form.Object, About: "What it may use at most, with all that it started.", Keys: []form.Key{
+		{Name: keyExec, Form: form.Form{Kind: form.Switch, About: "Whether it may run programs itself: those of the system, and those in fs. No by default. Its commands, which the host runs for it, need no word here."}},
+		{Name: keyLimits, Form: form.Form{Kind: form.Object, About: "What it may use at most, with all that it started; and each of its commands as much again.", Keys: []form.Key{
 			{Name: keyMemory, Form: form.Form{
-				Kind: form.Size, Min: minMemory, Max: maxMemory, About: "Memory, in bytes or such as 512MiB; 1GiB by default.",
+				Kind: form.Size, Min: minMemory, Max: maxMemory, About: "Memory, in bytes or such as 512MiB; 1GiB by default, and 4GiB for each command that it runs.",
 			}},
 			{Name: keyProcesses, Form: form.Form{
-				Kind: form.Integer, Min: minProcesses, Max: maxProcesses, About: "Processes and threads together; 512 by default.",
+				Kind: form.Integer, Min: minProcesses, Max: maxProcesses, About: "Processes and threads together; 512 by default, and 2048 for each command.",
 			}},
 			{Name: keyFiles, Form: form.Form{
-				Kind: form.Integer, Min: minFiles, Max: maxFiles, About: "Open files of one process; 1024 by default.",
+				Kind: form.Integer, Min: minFiles, Max: maxFiles, About: "Open files of one process; 1024 by default, and 4096 for commands.",
 			}},
 			{Name: keyCPU, Form: form.Form{
 				Kind: form.Decimal, Least: minCPU, Utmost: maxCPU, About: "Processors, such as 1.5; as many as there are by default.",

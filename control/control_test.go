@@ -317,3 +317,25 @@ func TestTwoHosts(t *testing.T) {
 	}
 	waiting(t, sessions["a"], 1)
 }
+
+// TestLaw38PartsOverTheSocket: a command line arrives with where it runs and what its
+// parts were judged to be, so that it is shown elsewhere as it is here. Seen to fail with
+// the parts left out of the value.
+func TestLaw38PartsOverTheSocket(t *testing.T) {
+	s := serve(t, "", quick())
+	c := client(t, s.dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	outcome := make(chan error, 1)
+	go func() { outcome <- s.engine.Gate(caller("s", "1")).PermitCommand(ctx, "make && git log > x", "sub") }()
+	got := waiting(t, c, 1)[0]
+	cancel()
+	receive(t, outcome)
+	want := []shown.Judged{
+		{Kind: "command", Action: "shell", Text: "make", Effect: "ask", Why: "no rule speaks of it"},
+		{Kind: "command", Action: "shell", Text: "git log", Effect: "ask", Why: "no rule speaks of it"},
+		{Kind: "write", Action: "edit", Text: "sub/x", Effect: "ask", Why: "no rule speaks of it"},
+	}
+	if diff := cmp.Diff(want, got.Judged); diff != "" || got.Directory != "sub" || got.Unlisted != 0 {
+		t.Errorf("in %q, %d more: %s", got.Directory, got.Unlisted, diff)
+	}
+}

@@ -67,6 +67,10 @@ type Options struct {
 	Suspension time.Duration
 	// StartTimeout bounds the start of each plugin; 0 is twenty seconds.
 	StartTimeout time.Duration
+	// OneShot, where the host ends with a call, says so and what to do: nothing is started
+	// then that would go on after its call. Empty is that processes may be started, which end
+	// with their session or Location.
+	OneShot string
 }
 
 // Host is an open host. Its methods may be called concurrently.
@@ -115,6 +119,7 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 		Launcher: options.Launcher, RunDir: runDir, Builtins: options.Builtins, Approver: options.Approver,
 		Outputs: filepath.Join(runDir, "outputs"), State: options.State, Hooks: options.Hooks, Contradicted: options.Contradicted,
 		Log: options.Log, Deadline: options.Deadline, Suspension: options.Suspension, StartTimeout: options.StartTimeout,
+		OneShot: options.OneShot,
 	}
 	h.options.Programs = &sandbox.Programs{}
 	h.options.Tier = h.tier(options.Launcher)

@@ -29,10 +29,7 @@ type Confinement struct {
 func (l *Location) confine(ctx context.Context, p config.Plugin) (*sandbox.Policy, Confinement, error) {
 	builtin := p.Builtin != ""
 	if p.Sandbox.Mode == config.Off {
-		reason := "the configuration says so"
-		if p.Sandbox.ModeSource != (config.Position{}) {
-			reason = "mode: off at " + p.Sandbox.ModeSource.String()
-		}
+		reason := modeOff(p.Sandbox)
 		l.log.Warn("a plugin is not confined: it has all rights of its user", slog.String("plugin", p.Name), slog.String("reason", reason))
 		return nil, Confinement{Tier: sandbox.Off, Reason: reason}, nil
 	}
@@ -50,6 +47,14 @@ func (l *Location) confine(ctx context.Context, p config.Plugin) (*sandbox.Polic
 	}
 }
 
+// modeOff is why a plugin with mode off is not confined.
+func modeOff(s config.Sandbox) string {
+	if s.ModeSource == (config.Position{}) {
+		return "the configuration says so"
+	}
+	return "mode: off at " + s.ModeSource.String()
+}
+
 // tier is how strongly this machine confines.
 func (l *Location) tier(ctx context.Context) sandbox.Finding {
 	if l.options.Tier == nil {
@@ -60,19 +65,29 @@ func (l *Location) tier(ctx context.Context) sandbox.Finding {
 
 // policy is what config says, with its paths as they are on this machine now.
 func (l *Location) policy(s config.Sandbox) (*sandbox.Policy, error) {
-	policy := sandbox.Policy{
+	policy, err := l.resolve(policyOf(s))
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return policy, nil
+}
+
+// policyOf is what config says.
+func policyOf(s config.Sandbox) sandbox.Policy {
+	return sandbox.Policy{
 		Read: s.Read, Write: s.Write, Network: s.Network, Exec: s.Exec,
 		Limits: sandbox.Limits{Memory: s.Limits.Memory, Processes: s.Limits.Processes, Files: s.Limits.Files, CPU: s.Limits.CPU},
 	}
+}
+
+// resolve is a policy with its paths as they are on this machine now.
+func (l *Location) resolve(policy sandbox.Policy) (*sandbox.Policy, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = "" // there is none that could be given away
 	}
 	policy, err = policy.Resolve(l.forbidden(), home)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	return &policy, nil
+	return &policy, err
 }
 
 // forbidden are the directories that no sandbox is given: what the host relies on, and

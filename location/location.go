@@ -22,6 +22,7 @@ import (
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/filesystem"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/output"
@@ -64,6 +65,9 @@ type Options struct {
 	Deadline, Suspension time.Duration
 	// StartTimeout bounds the start of a plugin; 0 is the client's default.
 	StartTimeout time.Duration
+	// OneShot says why nothing is started that goes on when its call has ended, in words that
+	// say what to do; empty is that it may be.
+	OneShot string
 }
 
 // Location is one open Location. Its methods may be called concurrently.
@@ -77,7 +81,9 @@ type Location struct {
 	record   *record // nil: nothing is recorded
 	registry *registry.Registry
 	outputs  *output.Keeper
-	plugins  []*plugin // in the order of the config; set by Open
+	running  *scope.Scope     // of the processes, a fork of life; nil before there is one
+	process  *process.Service // what runs commands
+	plugins  []*plugin        // in the order of the config; set by Open
 }
 
 // Open opens the root and starts the plugins, all at the same time. It returns
@@ -104,6 +110,9 @@ func (l *Location) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {
+		return err
+	}
+	if err := l.openProcesses(); err != nil {
 		return err
 	}
 	l.engine = permission.New(l.config.Policy, permission.Bounded(l.options.Approver, l.life)).WithApprovals(l.options.Approvals)
@@ -198,11 +207,14 @@ func (l *Location) Refusals(owner string) []registry.Refusal { return l.registry
 // Closed reports whether the Location was closed, or is being closed.
 func (l *Location) Closed() bool { return l.life.Context().Err() != nil }
 
-// Close ends the Location and everything that it owns, its plugins at the same
-// time. It is for whoever opened the Location; of a host's, that is the host. It takes five seconds at most (law 42). It may be called more than once.
+// Close ends the Location and everything that it owns, its plugins and the processes that
+// they run at the same time. It is for whoever opened the Location; of a host's, that is the host. It takes five seconds at most (law 42). It may be called more than once.
 func (l *Location) Close(ctx context.Context) error {
 	l.life.Cancel(errClosed)
 	var closing errgroup.Group
+	if l.running != nil {
+		closing.Go(func() error { return l.running.Close(ctx) })
+	}
 	for _, p := range l.plugins {
 		closing.Go(func() error { return p.close(ctx) })
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/plugins/filesystem"
+	"github.com/toolhost/toolhost/plugins/process"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
@@ -31,6 +32,8 @@ func TestMain(m *testing.M) {
 			sdk.Serve(talker(os.Args[2:]))
 		case "__filesystem":
 			sdk.Serve(filesystem.New())
+		case "__process":
+			sdk.Serve(process.New())
 		case "__liar":
 			sdk.Serve(liar())
 		case "__hasher":

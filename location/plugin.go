@@ -20,6 +20,7 @@ import (
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/sandbox"
+	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
@@ -33,6 +34,7 @@ type plugin struct {
 	incarnation *client.Incarnation // under mu; nil until it is ready, and when it did not start
 	failure     error               // under mu: why it did not start
 	confinement Confinement         // under mu; zero until it is known
+	commands    Commands            // under mu; of those that it may run if it is granted
 }
 
 // PluginStatus is what is known of one plugin.
@@ -55,6 +57,8 @@ type PluginStatus struct {
 	Sandbox config.Sandbox `json:"sandbox,omitzero"`
 	// Confinement is how it is confined, once that is known.
 	Confinement Confinement `json:"confinement,omitzero"`
+	// Commands is how the commands are run that it runs; nil if it cannot run any.
+	Commands *Commands `json:"commands,omitempty"`
 	// Tools are the names under which its tools can be called.
 	Tools []string `json:"tools,omitempty"`
 	// Refused are its tools that cannot be called, each with the reason.
@@ -81,6 +85,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		p.failed(err)
 		return nil
 	}
+	spec.Profile = l.profile(ctx, p)
 	if !spec.Builtin && spec.SHA256 == "" && l.options.State != nil {
 		var looking errgroup.Group
 		looking.Go(func() error {
@@ -98,6 +103,7 @@ func (l *Location) start(ctx context.Context, p *plugin) error {
 		Forbidden:  l.forbidden(),
 		RunDir:     l.options.RunDir,
 		FileSystem: l.files,
+		Process:    l.process,
 		// While it is being activated a plugin is judged as while it prepares a call.
 		Activation: l.engine.Gate(permission.Caller{
 			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin, Preparing: true,
@@ -267,6 +273,9 @@ func (p *plugin) status() PluginStatus {
 	s.Confinement.Lacks = i.Lacks
 	for _, grant := range i.Grants {
 		s.Grants = append(s.Grants, string(grant))
+		if grant == service.GrantProcess {
+			s.Commands = new(p.commands)
+		}
 	}
 	return s
 }

@@ -76,6 +76,9 @@ func (r *record) Asked(request permission.Request) {
 	entry := r.caller(state.AuditRequest, request.Caller, request.Action, request.Resources...)
 	entry.Request, entry.Effect, entry.Reason, entry.Input = request.ID, permission.Ask.String(), request.Why, request.Caller.Input
 	entry.Effects = request.Caller.Effects.Names()
+	if request.Directory != "" {
+		entry.Extra = map[string]string{"directory": request.Directory}
+	}
 	r.take(entry)
 }
 

@@ -34,11 +34,15 @@ func TestLaw24EffectsOfASandbox(t *testing.T) {
 		{"off", config.Sandbox{Mode: config.Off}, tool.Read | tool.Write | tool.Network | tool.Process, 0},
 		{"off, and more", off, tool.Read | tool.Write | tool.Network | tool.Process, 0},
 	} {
-		if got := effectsOf(tt.sandbox, false); got != tt.want {
+		if got := effectsOf(tt.sandbox, false); got != (unseen{any: tt.want}) {
 			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
 		}
-		if got := effectsOf(tt.sandbox, true); got != tt.builtin {
-			t.Errorf("%s, of a built-in: got %d, want %d", tt.name, got, tt.builtin)
+		commands := tool.Effects(0)
+		if tt.sandbox.Mode == config.Off {
+			commands = anything
+		}
+		if got := effectsOf(tt.sandbox, true); got != (unseen{any: tt.builtin, commands: commands}) {
+			t.Errorf("%s, of a built-in: got %d, want %d and %d of commands", tt.name, got, tt.builtin, commands)
 		}
 	}
 }
@@ -46,17 +50,28 @@ func TestLaw24EffectsOfASandbox(t *testing.T) {
 // What a plugin may do unseen is added to what its tools declare, and to what they say of
 // one call. To declare nothing is to declare everything, and stays so.
 //
-// Seen to fail: with nothing taken for none; without the preparation.
+// What its commands may do unseen is added to the tools that may run one, and to no other.
+//
+// Seen to fail: with nothing taken for none; without the preparation; with what commands may do added to any.
 func TestLaw24UnseenEffectsAreAdded(t *testing.T) {
 	refusal := errors.New("no")
-	for _, tt := range []struct{ declared, unseen, want tool.Effects }{
-		{0, tool.Network, 0},
-		{0, 0, 0},
-		{tool.Read, 0, tool.Read},
-		{tool.None, 0, tool.None},
-		{tool.None, tool.Network, tool.Network},
-		{tool.Read, tool.Network | tool.Process, tool.Read | tool.Network | tool.Process},
-		{tool.Write, tool.Write, tool.Write},
+	for _, tt := range []struct {
+		declared tool.Effects
+		unseen   unseen
+		want     tool.Effects
+	}{
+		{0, unseen{any: tool.Network}, 0},
+		{0, unseen{}, 0},
+		{0, unseen{commands: anything}, 0},
+		{tool.Read, unseen{}, tool.Read},
+		{tool.None, unseen{}, tool.None},
+		{tool.None, unseen{any: tool.Network}, tool.Network},
+		{tool.Read, unseen{any: tool.Network | tool.Process}, tool.Read | tool.Network | tool.Process},
+		{tool.Write, unseen{any: tool.Write}, tool.Write},
+		{tool.None, unseen{commands: anything}, tool.None},
+		{tool.Read, unseen{commands: anything}, tool.Read},
+		{tool.Process, unseen{commands: anything}, anything},
+		{tool.Process | tool.UserInteraction, unseen{any: tool.Network, commands: tool.Write}, tool.Process | tool.UserInteraction | tool.Network | tool.Write},
 	} {
 		action := new(tool.Action)
 		tools := map[string]tool.Tool{

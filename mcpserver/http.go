@@ -158,6 +158,10 @@ func (s *Server) newDoor(options HTTPOptions) (*door, error) {
 	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	d.mux.HandleFunc("GET /readyz", d.ready)
 	d.mux.Handle("/locations/{name}/mcp", d.guarded(http.HandlerFunc(d.serve)))
+	s.listening.Add(1)
+	if err := life.Defer("door", func(context.Context) error { s.listening.Add(-1); return nil }); err != nil {
+		return nil, err
+	}
 	if err := life.Go("idle sessions", d.endIdle); err != nil {
 		return nil, err
 	}

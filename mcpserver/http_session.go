@@ -139,13 +139,14 @@ func (d *door) begun(s *session, sdk *mcp.ServerSession) error {
 	if again {
 		return nil // the SDK refuses it
 	}
-	return d.life.Go("session", func(context.Context) error {
+	return d.life.Go("session", func(ctx context.Context) error {
 		_ = sdk.Wait() // how a session ended is nothing to report
 		s.end(errEnded)
 		s.face.captures.forget(sdk)
 		d.mu.Lock()
-		defer d.mu.Unlock()
 		d.forget(s)
+		d.mu.Unlock()
+		s.face.over(ctx, s.guest.name, sdk.ID())
 		return nil
 	})
 }

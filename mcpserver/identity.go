@@ -2,11 +2,14 @@ package mcpserver
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -107,6 +110,23 @@ func (f *face) sessionOf(principal, connection, said string) string {
 	sum := sha256.Sum256([]byte(f.server.secret + "\x00" + principal))
 	return whose + "mcp-" + hex.EncodeToString(sum[:10])
 }
+
+// over ends the processes of a session of this server's own making, that of a connection
+// which is over and runs no call any more. One that a client named is not ended: it may go
+// on over another connection, and the Location has its processes until it is closed. ctx may
+// have ended.
+func (f *face) over(ctx context.Context, principal, connection string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sessionGrace)
+	defer cancel()
+	session := f.sessionOf(principal, connection, "")
+	if err := f.location.EndSession(ctx, session); err != nil {
+		f.log.Warn("processes of a session that is over", slog.String("session", session), slog.Any("error", err))
+	}
+}
+
+// sessionGrace is how long the processes of a session may take to end before they are ended
+// without any.
+const sessionGrace = 2 * time.Second
 
 // cut is the beginning of a text, of so many bytes at most, in UTF-8.
 func cut(text string, most int) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/plugins/filesystem"
+	"github.com/toolhost/toolhost/plugins/process"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
@@ -31,8 +32,11 @@ func TestMain(m *testing.M) {
 		case "__launch":
 			os.Exit(sandbox.Main(os.Args[2:]))
 		case "__plugin":
-			if os.Args[2] == "preparing" {
+			switch os.Args[2] {
+			case "preparing":
 				sdk.Serve(preparing())
+			case "process":
+				sdk.Serve(process.New())
 			}
 			sdk.Serve(filesystem.New())
 		}
@@ -88,6 +92,7 @@ func serve(t testing.TB, fallback Fallback, tools map[string]tool.Tool, otherwis
 		Approver: approver, State: s.store, Suspension: want.suspension, Launcher: sandbox.Launcher{Path: "/proc/self/exe", Args: []string{"__launch"}},
 		Builtins: map[string][]string{
 			"filesystem": {"/proc/self/exe", "__plugin", "filesystem"}, "preparing": {"/proc/self/exe", "__plugin", "preparing"},
+			"process": {"/proc/self/exe", "__plugin", "process"},
 		},
 	})
 	if err != nil {

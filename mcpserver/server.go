@@ -37,6 +37,9 @@ type Server struct {
 	life    *scope.Scope
 	seal    *seal
 	secret  string // of this process, for the sessions that it makes
+	// listening is how many doors are open. Behind one a principal that has no session of the
+	// protocol has one of this process, which is never over.
+	listening atomic.Int64
 
 	mu    sync.Mutex
 	faces map[string]*face // under mu: by the Location's name
@@ -88,6 +91,7 @@ type face struct {
 	mirror   mirror
 	posts    posts
 	running  atomic.Int64 // how many requests are being answered
+	lines    atomic.Int64 // how many clients are served over streams
 }
 
 // callName is the name under which the SDK knows what runs every call. It is reserved,

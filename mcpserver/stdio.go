@@ -29,6 +29,9 @@ const (
 // pipe does: a client that reads nothing is given up so, a second later. At most
 // [maxRunning] requests run at a time; one more is refused. An empty name is the Location
 // that the working directory is in.
+//
+// The session of such clients is one, as long as any of them is there; when the last one has
+// left, and nobody is served over HTTP who may use it too, its processes are ended.
 func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, out io.WriteCloser) error {
 	f, err := s.face(ctx, name)
 	if ctx.Err() != nil {
@@ -37,6 +40,12 @@ func (s *Server) ServeStdio(ctx context.Context, name string, in io.ReadCloser, 
 	if err != nil {
 		return err
 	}
+	f.lines.Add(1)
+	defer func() {
+		if f.lines.Add(-1) == 0 && s.listening.Load() == 0 {
+			f.over(ctx, local, "")
+		}
+	}()
 	giveUp := sync.OnceValue(func() *time.Timer {
 		return time.AfterFunc(unread, func() { _ = out.Close() }) // it is closed again when the connection is
 	})

@@ -19,11 +19,15 @@ func BenchmarkFirstOutput(b *testing.B) { benchmark(b, true) }
 func BenchmarkLife(b *testing.B) { benchmark(b, false) }
 
 func benchmark(b *testing.B, first bool) {
-	for _, role := range []string{reaperRole, groupRole} {
+	for _, role := range []string{jailRole, reaperRole, groupRole} {
 		b.Run(strings.TrimPrefix(role, "__"), func(b *testing.B) {
 			owner := scope.New(context.Background(), "bench")
 			defer owner.Close(context.Background())
 			spec := Spec{Path: "/bin/echo", Args: []string{"hello"}, Dir: "/"}
+			if role == jailRole {
+				strict(b)
+				spec.Policy = &Policy{Profile: Command}
+			}
 			one := make([]byte, 1)
 			for b.Loop() {
 				p, err := Start(b.Context(), owner, launcher(role), spec)

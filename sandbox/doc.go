@@ -12,13 +12,17 @@
 // It ends the tree when the program ends, when the host asks, and when the host is gone, which it is told in two ways that
 // do not depend on each other: the lifeline, a pipe that only the host holds open, and the parent-death signal. That
 // signal is SIGCONT, so that a reaper that was stopped hears of it as well. The program has both too: its standard input
-// is a lifeline, and it is killed when the reaper ends.
+// is a lifeline, unless it is to have another one ([Stdin]), and it is killed when the reaper ends.
 //
 // Reaper and program are in a session of their own, without the host's terminal. A process can only join a group of its own
 // session, so every group that a descendant is in consists of descendants, and can be killed whole.
 //
 // Nothing of the host reaches the program but what [Spec] says: the environment travels down the lifeline, so that it
-// is exactly the one given and does not steer the reaper, and of the descriptors only 0, 1 and 2 are passed on.
+// is exactly the one given and does not steer the reaper, and of the descriptors only 0, 1 and 2 are passed on. With a
+// terminal of its own (Spec.Terminal) the program leads a session, which that terminal controls; the host holds the other side.
+//
+// [Process.Terminate] has whoever is above the program ask all that is below it to end: the host cannot know who that is.
+// [Process.Kill] is what ends them.
 //
 // # Confinement
 //
@@ -36,6 +40,9 @@
 // program. Any failure ends it with a reason, which is a [JailError]. A program that may run no others is opened by the host, or is a
 // copy of it that was verified and sealed in memory ([Programs]), and is run from there; the descriptor is beyond any that
 // it could make itself. Otherwise it is run by its path, below the launcher, which stays as the first process.
+//
+// A terminal of a [Command] is made by the launcher in the jail, on a /dev/pts that nothing else has, and handed to the host,
+// so that its name means the same to the program as to the kernel. The machine's cannot be named there.
 //
 // The tree ends with its first process, which is the kernel's doing ([MethodNamespace]); a control group ends it at one
 // stroke where there is one. What of its bounds a machine cannot set is in [Process.Lacks].

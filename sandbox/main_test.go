@@ -46,6 +46,8 @@ func TestMain(m *testing.M) {
 		exit(lookAround(args))
 	case "__jailhost":
 		exit(jailHost(args))
+	case "__inputhost":
+		exit(inputHost(args))
 	case "__nospaces":
 		exit(noSpaces())
 	default:
@@ -120,14 +122,18 @@ func comet() int {
 
 // launcher is the test binary in one of its roles, or none for the group.
 func launcher(role string) Launcher {
-	if role == string(MethodGroup) {
+	switch role {
+	case groupRole:
 		return Launcher{}
+	case jailRole:
+		role = reaperRole
 	}
 	return Launcher{Path: "/proc/self/exe", Args: []string{role}}
 }
 
 const (
 	reaperRole = "__launch"
+	jailRole   = "jail" // the same, for a command that is confined
 	deafRole   = "__deaf"
 	muteRole   = "__mute"
 	groupRole  = string(MethodGroup)
@@ -159,6 +165,42 @@ func plant(t testing.TB, role, script string) *tree {
 	mark := newMark(t)
 	p := start(t, role, Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: environment(t, mark), Dir: "/"})
 	return &tree{Process: p, t: t, mark: mark, out: bufio.NewReader(p.Stdout)}
+}
+
+// aCommand is the spec of a command line, confined where a role is the jail.
+func aCommand(t testing.TB, role, line string) Spec {
+	t.Helper()
+	spec := Spec{Path: "/bin/sh", Args: []string{"-c", line}, Env: append(environment(t, newMark(t)), "TERM=xterm", "HOME=/tmp"), Dir: "/", Stdin: StdinEmpty}
+	if role == jailRole {
+		spec.Policy = &Policy{Profile: Command}
+	}
+	return spec
+}
+
+// command is start for every role that a command can have.
+func command(t testing.TB, role string, spec Spec) *tree {
+	t.Helper()
+	mark := ""
+	for _, entry := range spec.Env {
+		if strings.HasPrefix(entry, "TREE=") {
+			mark = entry
+		}
+	}
+	p := start(t, role, spec)
+	return &tree{Process: p, t: t, mark: mark, out: bufio.NewReader(p.Stdout)}
+}
+
+// allMethods runs a test with each method.
+func allMethods(t *testing.T, test func(*testing.T, string)) {
+	t.Helper()
+	for _, role := range []string{jailRole, reaperRole, groupRole} {
+		t.Run(strings.TrimPrefix(role, "__"), func(t *testing.T) {
+			if role == jailRole {
+				strict(t)
+			}
+			test(t, role)
+		})
+	}
 }
 
 // start starts spec and ends it with the test.

@@ -12,3 +12,8 @@ const (
 	// one. Its resource is the line, whole and as it will be run.
 	ActionShell = "shell"
 )
+
+// MetadataDirectory is the key in the metadata of a request for [ActionShell] that says in
+// which directory the command line runs: a path below the root, relative to it. Without it
+// the line runs in the root. It is judged, shown and saved with the line.
+const MetadataDirectory = "directory"

@@ -82,6 +82,11 @@ type Gate interface {
 	// refuse, since the tool asserts by itself (law 32); for anybody else's call it
 	// is judged in full under the built-ins' action (law 33).
 	Permit(ctx context.Context, action string, resources ...string) error
+	// PermitCommand is Permit of one command line that is to run in a directory, which is
+	// relative to the Location's root and below it, "." being the root and empty as well.
+	// The files that redirections of the line write are those of that directory. One that
+	// is no such path is refused.
+	PermitCommand(ctx context.Context, line, directory string) error
 	// Allows says, without asking anybody, whether a search or listing may show the
 	// resource (law 39).
 	Allows(action, resource string) bool

@@ -109,6 +109,9 @@ func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus
 		if reason := p.Confinement.Reason; reason != "" && p.Sandbox.Mode != config.Off {
 			fmt.Fprintf(a.stdout, "\n%s: not confined: %s\n", cell(p.Name), cell(reason))
 		}
+		if c := p.Commands; c != nil {
+			fmt.Fprintf(a.stdout, "\n%s: %s\n", cell(p.Name), cell(commandsInWords(*c)))
+		}
 		for _, lacks := range p.Confinement.Lacks {
 			fmt.Fprintf(a.stdout, "\n%s: not bounded: %s\n", cell(p.Name), cell(lacks))
 		}
@@ -123,6 +126,19 @@ func (a *app) printPlugins(l *location.Location, plugins []location.PluginStatus
 		}
 	}
 	return nil
+}
+
+// commandsInWords says how the commands of a plugin are run, and what they get of the
+// environment. Which variables those are --json lists.
+func commandsInWords(c location.Commands) string {
+	words := "commands: " + c.String()
+	if c.Reason != "" {
+		words += ": " + c.Reason
+	}
+	if c.Tier != "" {
+		words += fmt.Sprintf("; of the environment they get %s, and %d are withheld (--json names them)", counted(len(c.Passed), "variable"), len(c.Withheld))
+	}
+	return words
 }
 
 func orDash(text string) string {

@@ -107,7 +107,11 @@ func (a *app) printExplanation(x location.Explanation) error {
 
 // printVerdict says what becomes of one resource, and all that was looked at for it.
 func (a *app) printVerdict(e permission.Explanation) error {
-	fmt.Fprintf(a.stdout, "\n%s of %s is %s\n", shown.Exact(e.Action), shown.Exact(e.Resource), cell(e.Why))
+	resource := shown.Exact(e.Resource)
+	if e.Directory != "" && e.Directory != "." {
+		resource += " in " + shown.Exact(e.Directory)
+	}
+	fmt.Fprintf(a.stdout, "\n%s of %s is %s\n", shown.Exact(e.Action), resource, cell(e.Why))
 	switch {
 	case e.Unassertable != "":
 		fmt.Fprintf(a.stdout, "  no rule was looked at: %s\n", cell(e.Unassertable))

@@ -88,6 +88,9 @@ func (a *app) printStatuses(statuses []control.Status) error {
 				if p.Confinement.Tier != sandbox.Strict {
 					confined = "not confined"
 				}
+				if p.Commands != nil {
+					confined += ", commands " + p.Commands.String()
+				}
 				fmt.Fprintf(table, "    %s\t%s\t%s\t%s\t%s\n", cell(p.Name), p.State, counted(len(p.Tools), "tool"), confined, strings.TrimSpace(cell(p.Reason)))
 			}
 			if err := table.Flush(); err != nil {

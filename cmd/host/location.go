@@ -40,7 +40,7 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 		}
 	}
 	by := a.approver()
-	return a.withHost(ctx, cfg, by, log, func(ctx context.Context, h *host.Host) error {
+	return a.withHost(ctx, cfg, by, oneShot, log, func(ctx context.Context, h *host.Host) error {
 		l, err := h.Location(ctx, a.location)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -55,9 +55,13 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 	})
 }
 
+// oneShot says why a command starts no process that would go on after its call.
+const oneShot = "this host ends with this call, and every process with it: run toolhost serve, and call process_start there"
+
 // withHost opens the host for f, with its audit log, and the control socket where
-// something can be answered through it.
-func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, log *slog.Logger, f func(context.Context, *host.Host) error) (err error) {
+// something can be answered through it. once is empty for a host that goes on when a call
+// has ended.
+func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, once string, log *slog.Logger, f func(context.Context, *host.Host) error) (err error) {
 	audit := state.NewAudit(state.AuditOptions{Redact: cfg.Audit.Redact})
 	h, err := host.Open(ctx, cfg, host.Options{
 		Approver: by.Approver,
@@ -65,6 +69,7 @@ func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, log
 		Builtins: builtinCommands(),
 		State:    a.state,
 		Audit:    audit,
+		OneShot:  once,
 		Log:      log,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolhost/toolhost/plugin/sdk"
 	"github.com/toolhost/toolhost/plugins/filesystem"
+	"github.com/toolhost/toolhost/plugins/process"
 	"github.com/toolhost/toolhost/sandbox"
 )
 
@@ -24,6 +25,7 @@ const (
 func builtins() map[string]func() sdk.Plugin {
 	return map[string]func() sdk.Plugin{
 		"filesystem": filesystem.New,
+		"process":    process.New,
 	}
 }
 

@@ -224,8 +224,8 @@ func reply(line string) (permission.Answer, bool) {
 // question is the request, and what can be answered.
 func question(p permission.Pending, width int) string {
 	r := shown.Of(p)
-	r.Resources = p.Request.Resources // all of them, where the answer may be yes
-	r.Cut = slices.DeleteFunc(r.Cut, func(field string) bool { return field == "resources" })
+	r.Resources, r.Directory = p.Request.Resources, p.Request.Directory // all of it, where the answer may be yes
+	r.Cut = slices.DeleteFunc(r.Cut, func(field string) bool { return field == "resources" || field == "directory" })
 	text := fmt.Sprintf("\ntoolhost asks for approval (%s, until %s):\n%s", r.ID, r.Expires.Local().Format(time.TimeOnly), r.Text(width))
 	if len(r.Save) > 0 {
 		return text + "[y]es once, [a]lways for exactly that, [n]o (n REASON tells the model why): "

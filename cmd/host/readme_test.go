@@ -57,6 +57,10 @@ func TestReadmeCommandsRun(t *testing.T) {
 		if strings.Contains(block, "call write") {
 			dir = t.TempDir() // the clone is not theirs to change
 		}
+		if strings.Contains(block, "call shell") {
+			dir = t.TempDir()
+			write(t, filepath.Join(dir, "toolhost.yaml"), commandsConfiguration(t))
+		}
 		for line := range strings.Lines(block) {
 			command := strings.TrimSpace(strings.TrimPrefix(line, "$ toolhost "))
 			if strings.HasPrefix(command, "trust") {
@@ -68,6 +72,19 @@ func TestReadmeCommandsRun(t *testing.T) {
 			}
 		}
 	}
+}
+
+// commandsConfiguration is the configuration of the README that names the plugin for
+// commands.
+func commandsConfiguration(t *testing.T) string {
+	t.Helper()
+	for _, block := range blocks(readme(t), "yaml") {
+		if strings.Contains(block, "  process:") {
+			return block
+		}
+	}
+	t.Fatal("README.md configures no commands")
+	return ""
 }
 
 func TestReadmeConfigurationLoads(t *testing.T) {

@@ -125,7 +125,7 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
 	}()
 	queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state), Timeout: a.patience})
 	by := mcpserver.NewApprover(life, queue, mcpserver.Fallback(flags.fallback), log)
-	return a.withHost(ctx, cfg, approver{Approver: by, queue: queue}, log, func(ctx context.Context, h *host.Host) error {
+	return a.withHost(ctx, cfg, approver{Approver: by, queue: queue}, "", log, func(ctx context.Context, h *host.Host) error {
 		server, err := mcpserver.New(life, mcpserver.Options{Host: h, Approver: by, Version: versionText(), Log: log})
 		if err != nil {
 			return operational(err)

@@ -38,6 +38,7 @@ func chatty() sdk.Plugin {
 // serving is toolhost serve over pipes, with the writer and the chatty plugin.
 type serving struct {
 	t       *testing.T
+	dir     string
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -46,26 +47,37 @@ type serving struct {
 
 func newServing(t *testing.T, args ...string) *serving {
 	t.Helper()
-	isolate(t)
-	dir, err := os.MkdirTemp("/tmp", "th") // sockets are in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := write(t, filepath.Join(dir, "toolhost.yaml"), fmt.Sprintf(`
+	return newServingOf(t, fmt.Sprintf(`
 plugins: {writer: {command: [%q, %s]}, chatty: {command: [%q, %s]}}
 permissions: [{action: chatty/chat, resource: "*", effect: allow}]
-`, exe, writerCommand, exe, chattyCommand))
+`, exe, writerCommand, exe, chattyCommand), args...)
+}
+
+// newServingOf is newServing with a configuration, whose directory is the root.
+func newServingOf(t *testing.T, configuration string, args ...string) *serving {
+	t.Helper()
+	isolate(t)
+	run, err := os.MkdirTemp("/tmp", "th") // sockets are in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := write(t, filepath.Join(dir, "toolhost.yaml"), configuration)
 	link := filepath.Join(t.TempDir(), "toolhost")
 	if err := os.Symlink(exe, link); err != nil {
 		t.Fatal(err)
 	}
-	s := &serving{t: t, notices: &screen{}}
+	s := &serving{t: t, dir: dir, notices: &screen{}}
 	s.command = exec.Command(link, append([]string{"-C", dir, "-c", file, "serve", "--approve", "wait"}, args...)...)
 	s.command.Stderr = s.notices
 	out, err := s.command.StdoutPipe()

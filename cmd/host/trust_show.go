@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/location"
+	"github.com/toolhost/toolhost/plugin/sdk"
+	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/service/permission/shown"
@@ -58,6 +62,14 @@ type pluginShown struct {
 	Env      []string        `json:"env"`
 	Override []string        `json:"override"`
 	Sandbox  config.Sandbox  `json:"sandbox"`
+	// Commands is how the commands would run that it runs; null if it runs none. Where the
+	// machine cannot confine them they do not run.
+	Commands *commandsShown `json:"commands"`
+}
+
+type commandsShown struct {
+	Confined bool `json:"confined"`
+	Network  bool `json:"network"`
 }
 
 type pinnedShown struct {
@@ -131,6 +143,10 @@ func pluginOf(p config.Plugin) pluginShown {
 		Command: append([]string{}, p.Command...), Files: []pinnedShown{},
 		Grants: append([]service.Grant{}, p.Grants...), Env: append([]string{}, p.Env...), Override: append([]string{}, p.Override...),
 		Sandbox: p.Sandbox,
+	}
+	if runsCommands(p) {
+		off := p.Sandbox.Mode == config.Off
+		shown.Commands = &commandsShown{Confined: !off, Network: off || p.Sandbox.Network}
 	}
 	for _, f := range p.Files {
 		shown.Files = append(shown.Files, pinnedShown(f))
@@ -251,9 +267,30 @@ func (a *app) printPlugin(p pluginShown) {
 	if len(p.Override) > 0 {
 		fmt.Fprintf(a.stdout, "    takes over %s\n", join(p.Override))
 	}
-	if sandbox := p.Sandbox.String(); sandbox != "" {
-		fmt.Fprintf(a.stdout, "    sandbox: %s\n", cell(sandbox))
+	if said := p.Sandbox.String(); said != "" {
+		fmt.Fprintf(a.stdout, "    sandbox: %s\n", cell(said))
 	}
+	if p.Commands != nil {
+		fmt.Fprintf(a.stdout, "    runs commands: %s\n", p.Commands)
+	}
+}
+
+// runsCommands says whether a plugin has the grant for it, which a built-in has that declares
+// that it needs it.
+func runsCommands(p config.Plugin) bool {
+	if made := builtins()[p.Builtin]; made != nil {
+		return slices.Contains(made().Needs, sdk.Commands)
+	}
+	return slices.Contains(p.Grants, service.GrantProcess)
+}
+
+// String says in words how commands run.
+func (c commandsShown) String() string {
+	tier := sandbox.Off
+	if c.Confined {
+		tier = sandbox.Strict
+	}
+	return location.Commands{Tier: tier, Network: c.Network}.String()
 }
 
 func whatStarts(p pluginShown) string {

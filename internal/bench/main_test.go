@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolhost/toolhost/plugin/sdk"
 	files "github.com/toolhost/toolhost/plugins/filesystem"
+	commands "github.com/toolhost/toolhost/plugins/process"
 	"github.com/toolhost/toolhost/sandbox"
 )
 
@@ -21,6 +22,8 @@ const (
 	bareRole   = "__bare"
 	idleRole   = "__idle"
 	filesRole  = "__files"
+
+	commandsRole = "__commands"
 )
 
 const self = "/proc/self/exe"
@@ -34,6 +37,8 @@ func TestMain(m *testing.M) {
 			sdk.Serve(echoPlugin())
 		case filesRole:
 			sdk.Serve(files.New())
+		case commandsRole:
+			sdk.Serve(commands.New())
 		case bareRole:
 			serveBare()
 			os.Exit(0)
@@ -103,6 +108,7 @@ func BenchmarkCall64KiBAtOnce(b *testing.B) { run(b, measureLargeAtOnce) }
 func BenchmarkBounding(b *testing.B)        { run(b, measureBounding) }
 func BenchmarkFace(b *testing.B)            { run(b, measureFace) }
 func BenchmarkSearch(b *testing.B)          { run(b, measureSearch) }
+func BenchmarkCommands(b *testing.B)        { run(b, measureCommands) }
 
 // The measurements run from end to end, each of them fills its lines of the table, all lines are filled, and neither
 // process nor goroutine is left. How long anything takes is no matter here. Seen to fail: with the plugin's tool under
@@ -114,7 +120,7 @@ func TestEveryLineIsMeasured(t *testing.T) {
 		"activation": measureActivation, "together": measureTogether, "closing": measureClosing, "memory": measureMemory,
 		"call": measureCall, "concurrent": measureConcurrent, "large": measureLarge,
 		"bounding": measureBounding, "large at once": measureLargeAtOnce, "face": measureFace,
-		"search": measureSearch,
+		"search": measureSearch, "commands": measureCommands,
 	} {
 		t.Run(name, func(t *testing.T) { measure(t, few, &got) }) // what it started is gone when it returns
 	}

@@ -57,6 +57,7 @@ func lines() []line {
 		activation, jailing, together, closing, killing, stopped, memory, reaped,
 		callUnary, callTLS, callLike, callJailed, callback, atOnce, atOnceTLS, large, largeRaw, largeTLS,
 		largeAtOnce, bounding, keeping, faceStdio, faceHTTP, faceAtOnce,
+		commandStart, commandFree, commandFlood, commandHeap,
 	}, searchLines()...)
 }
 

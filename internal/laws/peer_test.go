@@ -210,6 +210,9 @@ func (nobody) Assert(context.Context, tool.PermissionRequest) error {
 func (nobody) Permit(context.Context, string, ...string) error {
 	return fmt.Errorf("not for a command")
 }
+func (nobody) PermitCommand(context.Context, string, string) error {
+	return fmt.Errorf("not for a command")
+}
 func (nobody) Allows(string, string) bool { return false }
 func (nobody) Denies(string, string) bool { return true }
 func (nobody) Refused() *tool.Refusal     { return nil }

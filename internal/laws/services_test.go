@@ -72,7 +72,7 @@ func (b body) use(ctx context.Context, s spec, call tool.Call, o order) (tool.Re
 	case "run":
 		r := tool.PermissionRequest{Action: service.ActionShell, Resources: []string{o.Command}}
 		if o.Directory != "" {
-			r.Metadata = map[string]string{permission.MetadataDirectory: o.Directory}
+			r.Metadata = map[string]string{service.MetadataDirectory: o.Directory}
 		}
 		if err := b.assert(ctx, call, r); err != nil {
 			return tool.Result{}, err

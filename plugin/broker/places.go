@@ -23,7 +23,7 @@ func Places(files *filesystem.FileSystem) func(ctx context.Context, gate tool.Ga
 		if err != nil {
 			return process.Place{}, noPlace(err)
 		}
-		defer root.Close()
+		defer func() { _ = root.Close() }() // which was only looked at
 		info := root.Info()
 		if info.Kind != service.Directory {
 			return process.Place{}, badDirectory(path, "is a file, and commands run in a directory; name the one that it is in")

@@ -49,6 +49,10 @@ func (closedGate) Permit(_ context.Context, action string, resources ...string) 
 	return closed(action, resources)
 }
 
+func (closedGate) PermitCommand(_ context.Context, line, _ string) error {
+	return closed(service.ActionShell, []string{line})
+}
+
 func (closedGate) Allows(string, string) bool { return false }
 func (closedGate) Denies(string, string) bool { return true }
 func (closedGate) Refused() *tool.Refusal     { return nil }

@@ -302,6 +302,7 @@ type openGate struct{}
 
 func (openGate) Assert(context.Context, tool.PermissionRequest) error { return nil }
 func (openGate) Permit(context.Context, string, ...string) error      { return nil }
+func (openGate) PermitCommand(context.Context, string, string) error  { return nil }
 func (openGate) Allows(string, string) bool                           { return true }
 func (openGate) Denies(string, string) bool                           { return false }
 func (openGate) Refused() *tool.Refusal                               { return nil }

@@ -16,16 +16,19 @@ type (
 	TerminalSize = service.TerminalSize
 	// CommandPlan is what is known of a command before it is run.
 	CommandPlan = service.CommandPlan
-	// Chunk is a piece of the output of a command, and Stream where it was written to.
-	Chunk  = service.Chunk
+	// Chunk is a piece of the output of a command.
+	Chunk = service.Chunk
+	// Stream is where a command wrote to.
 	Stream = service.Stream
-	// CommandResult is how a command ended, and Ending by whose doing.
+	// CommandResult is how a command ended.
 	CommandResult = service.CommandResult
-	Ending        = service.Ending
+	// Ending is by whose doing a command ended.
+	Ending = service.Ending
 	// ProcessInfo is what is known of a process that runs beside the call that started it.
 	ProcessInfo = service.ProcessInfo
-	// OutputQuery asks for the output of a process, and ProcessOutput is a part of it.
-	OutputQuery   = service.OutputQuery
+	// OutputQuery asks for the output of a process.
+	OutputQuery = service.OutputQuery
+	// ProcessOutput is a part of the output of a process.
 	ProcessOutput = service.ProcessOutput
 	// ProcessError is an error of the process service, with a kind.
 	ProcessError = service.ProcessError

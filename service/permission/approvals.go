@@ -125,7 +125,7 @@ type Approvals interface {
 // are not.
 func approvesAll(saved []SavedPattern, r *Request) bool {
 	return len(r.Resources) > 0 && !slices.ContainsFunc(r.Resources, func(resource string) bool {
-		extent := extent(r.Action, resource, r.Metadata)
+		extent := extent(r.Action, resource, r.Directory)
 		return !slices.ContainsFunc(saved, func(s SavedPattern) bool { return s.matches(r.Action, extent) })
 	})
 }

@@ -27,7 +27,7 @@ func TestCaseC09ExactlyWhatWasShown(t *testing.T) {
 		shell := func(call, line string) Request {
 			r := asks("s", call, line)
 			r.Action, r.Caller.Tool, r.Caller.Plugin, r.Caller.Builtin = "shell", "process/run", "process", true
-			r.Save = []string{SavePattern(line)}
+			r.Save = []string{SavePattern(line, "")}
 			return r
 		}
 		a.ask(ctx, q, shell("1", line))

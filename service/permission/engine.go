@@ -50,9 +50,17 @@ type Request struct {
 	Caller    Caller
 	Action    string
 	Resources []string
+	// Directory is where command lines run, relative to the root: "." is the root. It is
+	// empty for other actions.
+	Directory string
+	// Judged is what the parts of the command lines were judged to be, by the judgement
+	// that makes it a question; Unlisted is how many parts more had an answer. See
+	// [Judged].
+	Judged   []Judged
+	Unlisted int
 	// Save holds the patterns that "always" would save, exactly; empty when the
-	// answer cannot be saved (law 34). For a command line it is the line itself, see
-	// [SavePattern].
+	// answer cannot be saved (law 34). For a command line it is the line itself, in its
+	// directory, see [SavePattern].
 	Save []string
 	// Metadata is the tool's own words about the request.
 	Metadata map[string]string

@@ -91,6 +91,8 @@ type Part struct {
 	Why    string `json:"why,omitempty"`
 	// Decided says that it is this part's answer that holds for the whole.
 	Decided bool `json:"decided,omitempty"`
+
+	verdict Verdict // its answer
 }
 
 // A ListTrace is what one list of a policy was asked, and said.
@@ -166,7 +168,7 @@ func (p *Policy) explain(action, resource, directory, agent string, misses *int)
 	if shortest, ok := canonical(action, resource); ok {
 		x.Resource = shortest
 	}
-	if action == service.ActionShell {
+	if action == service.ActionShell && directory != "." {
 		x.Directory = directory
 	}
 	t := trace{misses: misses}
@@ -190,7 +192,7 @@ func (x *Explanation) decide(v Verdict) {
 //
 // ctx bounds it. The error is its cause once it is over.
 func (e *Engine) Explain(ctx context.Context, caller Caller, request tool.PermissionRequest) ([]Explanation, error) {
-	agent, directory := caller.Identity.Agent, request.Metadata[MetadataDirectory]
+	agent, directory := caller.Identity.Agent, directoryOf(&request)
 	if reason := caller.unassertable(request); reason != "" {
 		return unassertable(request, agent, reason), nil
 	}
@@ -201,7 +203,7 @@ func (e *Engine) Explain(ctx context.Context, caller Caller, request tool.Permis
 	for i, resource := range request.Resources {
 		x := e.policy.explain(request.Action, resource, directory, agent, &misses)
 		if x.Effect == Ask {
-			if by := saved.find(ctx, extent(x.Action, x.Resource, request.Metadata)); by != nil {
+			if by := saved.find(ctx, extent(x.Action, x.Resource, directory)); by != nil {
 				x.Approved = &ApprovedBy{by.ID, by.Pattern}
 			} else {
 				asked = append(asked, x.Resource)
@@ -247,7 +249,7 @@ func (c *Caller) always(request tool.PermissionRequest, asked []string) []string
 	}
 	patterns := request.Save
 	if request.Action == service.ActionShell {
-		patterns = exactly(request.Action, asked, request.Metadata)
+		patterns = exactly(request.Action, asked, directoryOf(&request))
 	}
 	return savable(request.Action, patterns)
 }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -356,7 +357,7 @@ func TestLaw32ExplainedApprovals(t *testing.T) {
 	nowhere := inside
 	nowhere.Root = ""
 	moved := request("shell", "make")
-	moved.Save, moved.Metadata = []string{"*"}, map[string]string{MetadataDirectory: "sub"}
+	moved.Save, moved.Metadata = []string{"*"}, map[string]string{service.MetadataDirectory: "sub"}
 	proposed := request("weather/x", "Bern", "b")
 	proposed.Save = []string{"B*", ""}
 	reading := request("read", "./ab", "b", "a", "secret")

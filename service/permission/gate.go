@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 
@@ -27,8 +28,8 @@ type gate struct {
 
 var _ tool.Gate = (*gate)(nil)
 
-// question is what an approver said yes to.
-type question struct{ action, resource string }
+// question is what an approver said yes to. The directory is that of a command line.
+type question struct{ action, resource, directory string }
 
 // Assert implements [tool.Gate].
 func (g *gate) Assert(ctx context.Context, request tool.PermissionRequest) error {
@@ -72,30 +73,40 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 		if len(resources) == 0 {
 			return g.refuse(tool.Refusal{Kind: tool.KindDenied, Action: action, Reason: "the request names no resource"})
 		}
-		if !g.caller.Builtin {
-			return g.settle(ctx, tool.PermissionRequest{Action: action, Resources: resources}, true)
-		}
-		for _, resource := range resources {
-			if v := g.configured(action, resource); v.Effect == Deny {
-				return g.deny(action, resource, v)
-			}
-		}
-		return nil
+		return g.permit(ctx, tool.PermissionRequest{Action: action, Resources: resources})
 	})
 }
 
+// PermitCommand implements [tool.Gate].
+func (g *gate) PermitCommand(ctx context.Context, line, directory string) error {
+	return g.inTurn(ctx, func() error {
+		return g.permit(ctx, tool.PermissionRequest{
+			Action: service.ActionShell, Resources: []string{line},
+			Metadata: map[string]string{service.MetadataDirectory: path.Clean(directory)},
+		})
+	})
+}
+
+// permit answers a service. The caller holds the turn.
+func (g *gate) permit(ctx context.Context, request tool.PermissionRequest) error {
+	if !g.caller.Builtin {
+		return g.settle(ctx, request, true)
+	}
+	for _, resource := range request.Resources {
+		if v := g.configured(request.Action, resource, directoryOf(&request)); v.Effect == Deny {
+			return g.deny(request.Action, resource, v)
+		}
+	}
+	return nil
+}
+
 // configured is what the files say, without the defaults.
-func (g *gate) configured(action, resource string) Verdict {
+func (g *gate) configured(action, resource, directory string) Verdict {
 	if action == service.ActionShell {
-		return g.engine.policy.judgeLine(resource, "", g.caller.Identity.Agent, false, nil)
+		return g.engine.policy.judgeLine(resource, directory, g.caller.Identity.Agent, false, nil)
 	}
 	v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent, nil)
 	return v
-}
-
-// evaluate is the verdict on a resource of the request.
-func (g *gate) evaluate(request tool.PermissionRequest, resource string) Verdict {
-	return g.engine.policy.evaluate(request.Action, resource, request.Metadata[MetadataDirectory], g.caller.Identity.Agent, nil)
 }
 
 // Allows implements [tool.Gate].
@@ -106,7 +117,7 @@ func (g *gate) Allows(action, resource string) bool {
 // Denies implements [tool.Gate].
 func (g *gate) Denies(action, resource string) bool {
 	if g.caller.Builtin {
-		return g.configured(action, resource).Effect == Deny
+		return g.configured(action, resource, "").Effect == Deny
 	}
 	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Deny
 }
@@ -140,16 +151,18 @@ func (g *gate) inTurn(ctx context.Context, answer func() error) error {
 // that need it and are not approved already; exact says that "always" would save
 // them as they are, whatever the tool proposes. The caller holds the turn.
 func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact bool) error {
-	ask := Request{Caller: g.caller, Action: request.Action, Save: request.Save, Metadata: request.Metadata}
+	directory := directoryOf(&request)
+	ask := Request{Caller: g.caller, Action: request.Action, Directory: directory, Save: request.Save, Metadata: request.Metadata}
 	saved := g.engine.savedFor(&g.caller, request.Action)
+	var parts []Part // of the command lines that are asked for
 	for _, resource := range request.Resources {
 		resource, _ = canonical(request.Action, resource)
-		v := g.evaluate(request, resource)
+		v, judged := g.evaluate(request.Action, resource, directory)
 		switch {
 		case v.Effect == Deny:
 			return g.deny(request.Action, resource, v)
-		case v.Effect == Ask && !g.granted[question{request.Action, resource}]:
-			if by := saved.find(ctx, extent(request.Action, resource, request.Metadata)); by != nil {
+		case v.Effect == Ask && !g.granted[question{request.Action, resource, directory}]:
+			if by := saved.find(ctx, extent(request.Action, resource, directory)); by != nil {
 				g.approved(request.Action, resource, *by)
 				continue
 			}
@@ -157,13 +170,15 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 				ask.Why = v.ground()
 			}
 			ask.Resources = append(ask.Resources, resource)
+			parts = append(parts, judged...)
 		}
 	}
 	if len(ask.Resources) == 0 {
 		return nil
 	}
+	ask.Judged, ask.Unlisted = listed(parts)
 	if exact {
-		ask.Save = exactly(request.Action, ask.Resources, request.Metadata)
+		ask.Save = exactly(request.Action, ask.Resources, directory)
 	}
 	if saved.err != nil {
 		ask.Why += "; what was approved before cannot be read: " + saved.err.Error()
@@ -171,12 +186,25 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 	return g.ask(ctx, ask)
 }
 
+// evaluate is the verdict on a resource, and on each part of a command line.
+func (g *gate) evaluate(action, resource, directory string) (Verdict, []Part) {
+	var t *trace
+	if action == service.ActionShell {
+		t = &trace{brief: true}
+	}
+	v := g.engine.policy.evaluate(action, resource, directory, g.caller.Identity.Agent, t)
+	if t == nil {
+		return v, nil
+	}
+	return v, t.parts
+}
+
 // exactly is what "always" saves for command lines, and for what a service asks by
 // itself: the resources and nothing wider (case C09).
-func exactly(action string, resources []string, metadata map[string]string) []string {
+func exactly(action string, resources []string, directory string) []string {
 	patterns := make([]string, len(resources))
 	for i, resource := range resources {
-		if patterns[i] = SavePattern(extent(action, resource, metadata)); patterns[i] == "" {
+		if patterns[i] = literal(extent(action, resource, directory)); patterns[i] == "" {
 			return nil
 		}
 	}
@@ -212,7 +240,7 @@ func (g *gate) ask(ctx context.Context, request Request) error {
 		g.granted = make(map[question]bool, len(request.Resources))
 	}
 	for _, resource := range request.Resources {
-		g.granted[question{request.Action, resource}] = true
+		g.granted[question{request.Action, resource, request.Directory}] = true
 	}
 	return nil
 }

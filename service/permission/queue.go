@@ -339,7 +339,11 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 		c.Plugin, c.Builtin, c.Tool, c.Effects, c.Irreversible, c.Review, c.Diff)
 	fmt.Fprintf(h, "%q %q %q %d ", c.Root, c.Digest, c.Definition, len(c.Input))
 	h.Write(c.Input) // as it is, since it may be large
-	fmt.Fprintf(h, "%q %q %q %q %q", r.Action, r.Resources, r.Save, r.Metadata, r.Why)
+	fmt.Fprintf(h, "%q %q %q %q %q ", r.Action, r.Resources, r.Save, r.Metadata, r.Why)
+	fmt.Fprintf(h, "%q %d %d ", r.Directory, len(r.Judged), r.Unlisted)
+	for _, j := range r.Judged {
+		fmt.Fprintf(h, "%q %q %q %d %q %t ", j.Kind, j.Action, j.Text, j.Effect, j.Why, j.Cut)
+	}
 	h.Sum(sum[:0])
 	return sum
 }
@@ -348,6 +352,7 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 // a person.
 func clone(r Request) Request {
 	r.Resources, r.Save, r.Metadata = slices.Clone(r.Resources), slices.Clone(r.Save), maps.Clone(r.Metadata)
+	r.Judged = slices.Clone(r.Judged)
 	r.Caller.Asking = nil
 	return r
 }

@@ -179,13 +179,26 @@ func TestCaseC13OnlyIdenticalRequestsWait(t *testing.T) {
 		"resources":    func(r *Request) { r.Resources = []string{"a b"} },
 		"save":         func(r *Request) { r.Save = []string{"*"} },
 		"metadata":     func(r *Request) { r.Metadata = map[string]string{"k": "other"} },
+		"directory":    func(r *Request) { r.Directory = "other" },
+		"part":         func(r *Request) { r.Judged = append(r.Judged, Judged{}) },
+		"part's kind":  func(r *Request) { r.Judged[0].Kind = "other" },
+		"part's act":   func(r *Request) { r.Judged[0].Action = "other" },
+		"part's text":  func(r *Request) { r.Judged[0].Text = "other" },
+		"part's end":   func(r *Request) { r.Judged[0].Effect = Ask },
+		"part's why":   func(r *Request) { r.Judged[0].Why = "other" },
+		"part's cut":   func(r *Request) { r.Judged[0].Cut = true },
+		"unlisted":     func(r *Request) { r.Unlisted = 1 },
 		"why":          func(r *Request) { r.Why = "other" },
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var a answers
 		q := NewQueue(QueueOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
-		base := func(call string) Request { return asks("s", call, "a", "b") }
+		base := func(call string) Request {
+			r := asks("s", call, "a", "b")
+			r.Judged = []Judged{{Text: "a", Effect: Allow}}
+			return r
+		}
 		a.ask(ctx, q, base("first"), base("second"))
 		shows(t, q, "first")
 		for name, change := range change {

@@ -117,7 +117,7 @@ func TestLaw34CommandLineInItsDirectory(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- New(&Policy{}, queue).WithApprovals(queue.approvals).Gate(caller).Assert(ctx, tool.PermissionRequest{
-				Action: service.ActionShell, Resources: []string{line}, Metadata: map[string]string{MetadataDirectory: directory},
+				Action: service.ActionShell, Resources: []string{line}, Metadata: map[string]string{service.MetadataDirectory: directory},
 			})
 		}()
 		defer cancel()
@@ -154,7 +154,7 @@ func TestLaw34CommandLineInItsDirectory(t *testing.T) {
 	}
 	save := func(line, directory string) {
 		t.Helper()
-		patterns := exactly(service.ActionShell, []string{line}, map[string]string{MetadataDirectory: directory})
+		patterns := exactly(service.ActionShell, []string{line}, directory)
 		if err := queue.approvals.Save(t.Context(), Approval{ApprovalKey: caller.key(service.ActionShell), Patterns: patterns}); err != nil {
 			t.Fatal(err)
 		}

@@ -7,23 +7,34 @@ import (
 
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission/command"
+	"github.com/toolhost/toolhost/tool"
 )
 
-// MetadataDirectory is the key in a request's metadata that says in which
-// directory a command line runs: a path below the root, relative to it. Without
-// it the line runs in the root. It matters to the files that redirections write.
-const MetadataDirectory = "directory"
+// SavePattern is the pattern that "always" saves for a command line that runs in a
+// directory below the root, given relative to it, "." being the root: it matches
+// exactly this line there, and no other (case C09). It is empty when there is none,
+// because the line is longer than a pattern may be, is not UTF-8, or cannot be told
+// in a directory below the root; then the answer cannot be saved.
+func SavePattern(line, directory string) string {
+	return literal(extent(service.ActionShell, line, directory))
+}
 
-// SavePattern is the pattern that "always" saves for a command line: it matches
-// exactly this line, and no other (case C09). It is empty when there is none,
-// because the line is longer than a pattern may be or is not UTF-8; then the
-// answer cannot be saved.
-func SavePattern(line string) string {
-	text := Escape(line)
-	if _, err := ParsePattern(text); err != nil {
+// literal is the pattern that matches the text alone, or empty when there is none.
+func literal(text string) string {
+	pattern := Escape(text)
+	if _, err := ParsePattern(pattern); err != nil {
 		return ""
 	}
-	return text
+	return pattern
+}
+
+// directoryOf is where the command lines of a request run, in the shortest spelling;
+// empty for other actions.
+func directoryOf(request *tool.PermissionRequest) string {
+	if request.Action != service.ActionShell {
+		return ""
+	}
+	return path.Clean(request.Metadata[service.MetadataDirectory])
 }
 
 // extent is the text that saved patterns are matched with: the resource, and for a
@@ -31,9 +42,8 @@ func SavePattern(line string) string {
 // first. So what was approved in one directory says nothing about another one. It is
 // empty, which nothing matches, for a line that would mean something else in such a
 // frame.
-func extent(action, resource string, metadata map[string]string) string {
-	directory := path.Clean(metadata[MetadataDirectory])
-	if action != service.ActionShell || directory == "." {
+func extent(action, resource, directory string) string {
+	if directory = path.Clean(directory); action != service.ActionShell || directory == "." {
 		return resource
 	}
 	if command.Read(resource).Doubt != "" {
@@ -59,7 +69,8 @@ func extent(action, resource string, metadata map[string]string) string {
 // makes the line ask when it matches the arguments. What a redirection writes is
 // judged as an edit; a file of which it cannot be told that it is below the root
 // is asked for. A deny that matches the line as it was written holds as well,
-// unless its resource is nothing but wildcards. What cannot be told is asked.
+// unless its resource is nothing but wildcards. What cannot be told is asked. In a
+// directory that is no path below the root every line is denied.
 func (p *Policy) EvaluateCommand(line, directory, agent string) Verdict {
 	return p.judgeLine(line, directory, agent, true, nil)
 }
@@ -69,6 +80,11 @@ func (p *Policy) EvaluateCommand(line, directory, agent string) Verdict {
 func (p *Policy) judgeLine(line, directory, agent string, defaults bool, t *trace) Verdict {
 	read := command.Read(line)
 	j := judging{policy: p, agent: agent, defaults: defaults, trace: t}
+	if _, below := canonical(service.ActionList, cmp.Or(directory, ".")); !below {
+		t.begin(PartDoubt, service.ActionShell, line)
+		j.answer(Verdict{Effect: Deny, Doubt: "is to run in a directory that is not below the root"})
+		return j.verdict
+	}
 	for i := range read.Commands {
 		c := &read.Commands[i]
 		j.subject = subject{plain: c.Plain, raw: c.Raw, spellings: c.Spellings, doubtful: c.Doubt != ""}

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -69,14 +70,14 @@ func TestCaseC09AlwaysSavesTheLine(t *testing.T) {
 		{"\xff", ""},
 		{strings.Repeat("*", MaxPattern), ""},
 	} {
-		if got := SavePattern(c.line); got != c.want {
+		if got := SavePattern(c.line, ""); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.line, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune(`ab*?\`)), 1, 12, -1)
 		line, other := text.Draw(t, "line"), text.Draw(t, "other")
-		p, err := ParsePattern(SavePattern(line))
+		p, err := ParsePattern(SavePattern(line, "."))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,7 @@ func TestLaw38GateKnowsTheDirectory(t *testing.T) {
 	if err := New(policy, nil).Gate(builtin()).Assert(t.Context(), assertion); err != nil {
 		t.Error(err)
 	}
-	assertion.Metadata = map[string]string{MetadataDirectory: "sub"}
+	assertion.Metadata = map[string]string{service.MetadataDirectory: "sub"}
 	wantRefusal(t, New(policy, nil).Gate(builtin()).Assert(t.Context(), assertion), tool.KindDenied, `shell of "echo > x" is denied: by toolhost.yaml:1: "> x"`)
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/toolhost/toolhost/service/permission/command"
 )
 
-// A trace takes down what an evaluation looks at, while it does. On nil, which is
-// every evaluation but an explanation, its methods do nothing.
+// A trace takes down what an evaluation looks at, while it does. On nil its methods do
+// nothing. A brief one takes down the parts and their answers alone.
 type trace struct {
 	parts  []Part
-	misses *int // that were met, for the whole request
+	misses *int // that were met, for the whole request; nil if it is brief
+	brief  bool
 }
 
 // begin begins a part.
@@ -27,6 +28,9 @@ func (t *trace) command(kind PartKind, c *command.Command) {
 		return
 	}
 	t.begin(kind, service.ActionShell, c.Plain)
+	if t.brief {
+		return
+	}
 	part := t.part()
 	for _, spelling := range append([]string{c.Raw}, c.Spellings...) {
 		if spelling != c.Plain && !slices.Contains(part.Spellings, spelling) {
@@ -37,7 +41,7 @@ func (t *trace) command(kind PartKind, c *command.Command) {
 
 // consult notes that a list is asked about the part.
 func (t *trace) consult(l *List, defaults bool) {
-	if t == nil {
+	if t == nil || t.brief {
 		return
 	}
 	part, asked := t.part(), ListTrace{DeniesOnly: l.DeniesOnly, Base: l.Base}
@@ -50,7 +54,7 @@ func (t *trace) consult(l *List, defaults bool) {
 
 // translated notes the path of which the list speaks, if it is below its base.
 func (t *trace) translated(text string, inside bool) {
-	if t != nil {
+	if t != nil && !t.brief {
 		list := t.list()
 		if list.Outside = !inside; inside {
 			list.Text = text
@@ -61,7 +65,7 @@ func (t *trace) translated(text string, inside bool) {
 // looked notes that a rule of the list was looked at, and whether it matches. There
 // are so many rules before it.
 func (t *trace) looked(r *Rule, miss Miss, before int) {
-	if t == nil {
+	if t == nil || t.brief {
 		return
 	}
 	list := t.list()
@@ -79,7 +83,7 @@ func (t *trace) looked(r *Rule, miss Miss, before int) {
 
 // untrusted takes back the list's answer, since only its denies count.
 func (t *trace) untrusted() {
-	if t != nil {
+	if t != nil && !t.brief {
 		list := t.list()
 		rule := &list.Rules[len(list.Rules)-1]
 		list.answer, list.Effect, rule.Matched, rule.Miss = nil, 0, false, MissUntrusted
@@ -102,7 +106,11 @@ func (t *trace) answered(v Verdict, holds bool) {
 	if v.Effect <= part.Effect {
 		return
 	}
-	part.Effect, part.Why = v.Effect, v.String()
+	part.Effect, part.verdict = v.Effect, v
+	if t.brief {
+		return
+	}
+	part.Why = v.String()
 	lists := part.Lists
 	if part.Defaults != nil {
 		part.Defaults.Decided = v.Rule != nil && part.Defaults.answer == v.Rule

@@ -142,7 +142,7 @@ func (s *Service) Start(ctx context.Context, caller Caller, command service.Comm
 		return service.ProcessInfo{}, err
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
-		<-failed
+		_ = <-failed // it is gone, whatever it says
 		s.leave(caller.Session, b)
 		return service.ProcessInfo{}, context.Cause(ctx)
 	}
@@ -307,7 +307,7 @@ func (s *Service) Input(ctx context.Context, caller Caller, id string, data []by
 		return err
 	}
 	if len(data) > 0 {
-		if err := caller.Gate.Permit(ctx, service.ActionShell, string(data)); err != nil {
+		if err := caller.Gate.PermitCommand(ctx, string(data), b.command.place.Path); err != nil {
 			return err
 		}
 	}

@@ -58,8 +58,8 @@ func TestBeside(t *testing.T) {
 				if err := s.Input(context.Background(), s.caller("a"), info.ID, nil, true); err != nil {
 					t.Error(err)
 				}
-				out := s.awaited(t, "a", info.ID, "over")
-				out = s.awaited(t, "a", info.ID, "never")
+				s.awaited(t, "a", info.ID, "over")
+				out := s.awaited(t, "a", info.ID, "never")
 				if out.Process.Result == nil || out.Process.Result.Ending != service.EndedItself || out.Process.Result.Code != 0 {
 					t.Errorf("%+v", out.Process.Result)
 				}

@@ -56,7 +56,7 @@ func (s *Service) permitted(ctx context.Context, caller Caller, asked service.Co
 	if asked.Place != "" && c.place.id() != asked.Place {
 		return nil, moved(asked.Directory)
 	}
-	if err := caller.Gate.Permit(ctx, service.ActionShell, c.Line); err != nil {
+	if err := caller.Gate.PermitCommand(ctx, c.Line, c.place.Path); err != nil {
 		return nil, err
 	}
 	again, err := s.options.Find(ctx, caller.Gate, c.place.Path)

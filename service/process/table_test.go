@@ -120,7 +120,7 @@ time.sleep(.1); os._exit(0)
 		{name: "a deleted directory", line: `mkdir d && cd d && rmdir ../d && { sleep 60 & exit 6; }`, code: 6, left: true},
 		// What has a terminal.
 		{name: "a terminal, read from", line: `cat`, terminal: true, timeout: short},
-		{name: "a terminal, and a background", line: `nohup sleep 60 >/dev/null 2>&1 & echo done`, terminal: true, want: "done\r\n", left: true},
+		{name: "a terminal, and a background", line: `nohup sleep 60 >/dev/null 2>&1 & sleep .1; echo done`, terminal: true, want: "done\r\n", left: true},
 		{name: "a terminal, hung up on", line: `trap '' HUP TERM; exec </dev/null >/dev/null 2>&1; ` + grow, terminal: true, timeout: short},
 	}
 }

@@ -16,6 +16,7 @@ type open struct{}
 
 func (open) Assert(context.Context, tool.PermissionRequest) error { return nil }
 func (open) Permit(context.Context, string, ...string) error      { return nil }
+func (open) PermitCommand(context.Context, string, string) error  { return nil }
 func (open) Allows(string, string) bool                           { return true }
 func (open) Denies(string, string) bool                           { return false }
 func (open) Refused() *tool.Refusal                               { return nil }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -140,6 +141,13 @@ func (g *rehearsal) Assert(_ context.Context, request tool.PermissionRequest) er
 // before it acts.
 func (g *rehearsal) Permit(ctx context.Context, action string, resources ...string) error {
 	return g.Assert(ctx, tool.PermissionRequest{Action: action, Resources: resources})
+}
+
+// PermitCommand takes down a command line as Permit does.
+func (g *rehearsal) PermitCommand(ctx context.Context, line, directory string) error {
+	return g.Assert(ctx, tool.PermissionRequest{
+		Action: service.ActionShell, Resources: []string{line}, Metadata: map[string]string{service.MetadataDirectory: directory},
+	})
 }
 
 func (g *rehearsal) Refused() *tool.Refusal {

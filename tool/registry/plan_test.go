@@ -206,6 +206,11 @@ func TestLaw32RehearsedBuiltins(t *testing.T) {
 			goOn(ctx, call, err)
 			return tool.Result{Output: json.RawMessage(`"done"`)}, nil
 		}, `read ["a"] save [] map[]`, 4},
+		{"permits a command", func(ctx context.Context, call tool.Call) (tool.Result, error) {
+			err := call.Gate.PermitCommand(ctx, "ls", "sub")
+			goOn(ctx, call, err)
+			return tool.Result{}, err
+		}, `shell ["ls"] save [] map[directory:sub]`, 4},
 		{"asserts nothing", func(context.Context, tool.Call) (tool.Result, error) {
 			panic("no file")
 		}, `error internal: the tool is unavailable | filesystem/x panicked: no file`, 0},

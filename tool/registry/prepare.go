@@ -125,6 +125,13 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 	return g.Gate.Permit(ctx, action, resources...)
 }
 
+func (g *gate) PermitCommand(ctx context.Context, line, directory string) error {
+	if g.isOver() {
+		return errOver
+	}
+	return g.Gate.PermitCommand(ctx, line, directory)
+}
+
 func (g *gate) Allows(action, resource string) bool {
 	return !g.isOver() && g.Gate.Allows(action, resource)
 }

@@ -92,6 +92,9 @@ func (b *builder) collect() error {
 	for _, path := range b.plan.Protect {
 		all = append(all, shared{path, common | unix.MOUNT_ATTR_RDONLY, true})
 	}
+	for _, path := range holders(b.plan.Protect, b.plan.Write) {
+		all = append(all, shared{path, common, true})
+	}
 	for _, path := range devices(b.plan) {
 		// A device can be written to all the same; but not its mode, nor its times, which are the machine's.
 		all = append(all, shared{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_RDONLY, true})
@@ -103,7 +106,7 @@ func (b *builder) collect() error {
 	}
 	for _, s := range all {
 		t, err := clone(s.path, s.set)
-		if s.optional && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
+		if s.optional && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)) {
 			continue
 		}
 		if err != nil {
@@ -130,6 +133,20 @@ func (b *builder) collect() error {
 		return cmp.Compare(strings.Count(x.path, "/"), strings.Count(y.path, "/"))
 	})
 	return nil
+}
+
+// holders are the directories between what is protected and what is written. Each is a mount
+// of its own too, which the kernel does not rename: what is protected in a directory that is
+// renamed goes along, and another one could be made in its place.
+func holders(protect, write []string) []string {
+	var all []string
+	for _, path := range protect {
+		for dir := filepath.Dir(path); !slices.Contains(write, dir) && !slices.Contains(all, dir) &&
+			slices.ContainsFunc(write, func(outer string) bool { return strings.HasPrefix(dir, outer+"/") }); dir = filepath.Dir(dir) {
+			all = append(all, dir)
+		}
+	}
+	return all
 }
 
 // devices are what is in /dev. A plugin without programs has no /dev/zero: what is mapped of that and shared is memory that

@@ -36,6 +36,13 @@ type Request struct {
 	Builtin   bool     `json:"builtin"`
 	Action    string   `json:"action"`
 	Resources []string `json:"resources"`
+	// Directory is where command lines run, relative to the root; "." is the root. It is
+	// empty for other actions.
+	Directory string `json:"directory,omitempty"`
+	// Judged is what the parts of command lines were judged to be, and Unlisted how many
+	// parts more there are.
+	Judged   []Judged `json:"judged,omitempty"`
+	Unlisted int      `json:"judged_unlisted,omitempty"`
 	// Save is what "always" saves, exactly. Without it the request cannot be answered so.
 	Save     []string          `json:"save"`
 	Metadata map[string]string `json:"metadata,omitempty"`
@@ -51,18 +58,30 @@ type Request struct {
 	Input    json.RawMessage `json:"input,omitempty"`
 	InputCut bool            `json:"input_cut,omitempty"`
 	// Cut names the other fields that do not hold all there is: review, diff, metadata, why,
-	// resources. With the last the request can only be rejected, see [Request.Whole].
+	// judged, directory, resources. With one of the last two the request can only be
+	// rejected, see [Request.Whole].
 	Cut []string `json:"cut,omitempty"`
 }
 
+// Judged is one part of a command line; see [permission.Judged].
+type Judged struct {
+	Kind   string `json:"kind"`
+	Action string `json:"action"`
+	Text   string `json:"text,omitempty"` // without it, it is the line as a whole
+	Effect string `json:"effect"`
+	Why    string `json:"why"`
+	Cut    bool   `json:"cut,omitempty"` // text or why is only the beginning
+}
+
 // How many bytes the fields of a [Request] have at most, before it is encoded: the
-// input, the review, the diff (without the line that says how much of it is left out), each of resources, patterns and metadata, and the reason.
+// input, the review, the diff (without the line that says how much of it is left out), each of resources, patterns and metadata, the reason, and the directory. What command lines were judged to be is bounded already.
 const (
 	MaxInput  = 16 << 10
 	MaxReview = 32 << 10
 	MaxDiff   = 64 << 10
 	maxList   = 32 << 10 // of resources, of patterns, and of metadata, each
 	maxWhy    = 4 << 10
+	maxPlace  = 4 << 10 // of a directory, which no system lets be longer
 )
 
 // Of is what is shown of a request that waits.
@@ -81,12 +100,26 @@ func Of(p permission.Pending) Request {
 	if shown.Resources, cut = fitting(p.Request.Resources); cut {
 		shown.Cut = append(shown.Cut, "resources")
 	}
+	shown.Directory = shown.text("directory", p.Request.Directory, maxPlace)
+	shown.judged(p.Request.Judged, p.Request.Unlisted)
 	if shown.Save, cut = fitting(p.Request.Save); cut {
 		shown.Save = []string{} // what is saved was shown, exactly (law 34)
 	}
 	shown.metadata(p.Request.Metadata)
 	shown.input(c.Input)
 	return shown
+}
+
+// judged takes what the parts of command lines were judged to be, which is bounded.
+func (p *Request) judged(judged []permission.Judged, unlisted int) {
+	cut := unlisted > 0
+	for _, j := range judged {
+		p.Judged = append(p.Judged, Judged{Kind: string(j.Kind), Action: j.Action, Text: j.Text, Effect: j.Effect.String(), Why: j.Why, Cut: j.Cut})
+		cut = cut || j.Cut
+	}
+	if p.Unlisted = unlisted; cut {
+		p.Cut = append(p.Cut, "judged")
+	}
 }
 
 // text is as much of a field's text as there is room for.
@@ -169,4 +202,6 @@ func beginning(text string, limit int) (start string, cut bool) {
 
 // Whole reports whether all that the request is about is shown, so that a yes to what
 // is shown is a yes to the request.
-func (p *Request) Whole() bool { return !slices.Contains(p.Cut, "resources") }
+func (p *Request) Whole() bool {
+	return !slices.Contains(p.Cut, "resources") && !slices.Contains(p.Cut, "directory")
+}

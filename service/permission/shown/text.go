@@ -13,6 +13,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/toolhost/toolhost/internal/unseen"
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/permission"
 )
 
 // Columns is the width for who shows a request where the width is not known.
@@ -39,6 +41,10 @@ func (p *Request) Text(width int) string {
 	line("session", Exact(p.Session))
 	line("action", Exact(p.Action))
 	line("on", Exactly(p.Resources)...)
+	if p.Directory != "" {
+		line("in", place(p.Directory))
+	}
+	line("judged", p.parts()...)
 	if len(p.Input) > 0 {
 		line("input", visible(compact(p.Input)))
 		if p.InputCut {
@@ -64,6 +70,9 @@ func (p *Request) Text(width int) string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
+		if key == service.MetadataDirectory && p.Directory != "" {
+			continue // it is what is judged, and shown above
+		}
 		line("it says", words(key)+": "+Exact(p.Metadata[key]))
 	}
 	if len(p.Cut) > 0 {
@@ -75,12 +84,58 @@ func (p *Request) Text(width int) string {
 		line("waiting", strconv.Itoa(p.Behind)+" identical requests more")
 	}
 	for i, pattern := range Exactly(p.Save) {
-		if pattern == "*" {
+		switch {
+		case pattern == "*":
 			pattern += "  (that is whatever it is asked about)"
+		case p.savesLine(p.Save[i]):
+			pattern += "  (that is exactly this command line, in " + place(p.Directory) + ")"
 		}
 		line([]string{"always", ""}[min(i, 1)], pattern)
 	}
 	return text.String()
+}
+
+// place is a directory for a person.
+func place(directory string) string {
+	if directory == "." {
+		return "the project's root"
+	}
+	return Exact(directory)
+}
+
+// parts are what the parts of command lines were judged to be, a line each. The answer
+// stands first, where no text can be taken for it; and two spaces, which nothing exact
+// has in it, stand before its ground. They are nothing for a line that is one part, of
+// which the reason says as much.
+func (p *Request) parts() []string {
+	if len(p.Judged) == 1 && p.Unlisted == 0 && len(p.Resources) == 1 {
+		return nil
+	}
+	var lines []string
+	for _, j := range p.Judged {
+		text, why := Exact(j.Text), words(j.Why)
+		switch {
+		case j.Text == "":
+			text = "the line as a whole"
+		case j.Kind == string(permission.PartWrite):
+			text, why = "> "+text, words(j.Action)+": "+why
+		}
+		if j.Cut {
+			why += "; cut, since it is too long"
+		}
+		lines = append(lines, fmt.Sprintf("%-5s  %s  (%s)", words(j.Effect), text, why))
+	}
+	if p.Unlisted > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more, for which there is no room", p.Unlisted))
+	}
+	return lines
+}
+
+// savesLine reports whether the pattern is that of one of the command lines themselves.
+func (p *Request) savesLine(pattern string) bool {
+	return p.Directory != "" && slices.ContainsFunc(p.Resources, func(line string) bool {
+		return permission.SavePattern(line, p.Directory) == pattern
+	})
 }
 
 // Changes are the lines of a diff as the host makes it, each within so many columns. In
