@@ -67,6 +67,19 @@ type Options struct {
 	Suspension time.Duration
 	// StartTimeout bounds the start of each plugin; 0 is twenty seconds.
 	StartTimeout time.Duration
+	// Supervision is what becomes of plugins that crash or hang, and how long what was
+	// replaced is drained. The zero value is what law 44 says.
+	Supervision location.Supervision
+	// Idle is after how long a Location is closed that has no calls and no processes, and
+	// of which nobody follows the tools; it is opened again when it is asked for. 0 closes
+	// none.
+	Idle time.Duration
+	// Events is told what happens, one event after another, by one goroutine: plugins
+	// that change their state, tools that appear and vanish, calls, contradictions, and
+	// reloads. Nobody in the host waits for it: of more than a few thousand events that
+	// wait the last are dropped, and counted in the next. It must return before the host
+	// can be closed, and may be nil.
+	Events func(Event)
 	// OneShot, where the host ends with a call, says so and what to do: nothing is started
 	// then that would go on after its call. Empty is that processes may be started, which end
 	// with their session or Location.
@@ -75,11 +88,14 @@ type Options struct {
 
 // Host is an open host. Its methods may be called concurrently.
 type Host struct {
-	config  *config.Config
-	options location.Options
-	life    *scope.Scope
+	options   location.Options
+	life      *scope.Scope
+	events    *events       // nil: nobody takes them
+	reloading chan struct{} // has room for the one who reloads
 
 	mu        sync.Mutex
+	config    *config.Config         // under mu
+	stale     string                 // under mu
 	locations map[string]*activation // under mu
 	programs  []*Registration        // under mu: of the embedding program, oldest first
 	closed    bool                   // under mu
@@ -87,27 +103,35 @@ type Host struct {
 
 // activation is a Location that is being activated or is active.
 type activation struct {
+	root       string
+	asked      time.Time // under the host's mu: when it was last asked for
+	asking     int       // under the host's mu: who waits for it
 	done       chan struct{}
 	location   *location.Location // set before done is closed
 	err        error              // set before done is closed
 	registered bool               // under the host's mu: the program's tools are in it
 }
 
-// over reports whether the Location was closed since it was activated.
-func (a *activation) over() bool {
+// ready reports whether the activation has ended, one way or the other.
+func (a *activation) ready() bool {
 	select {
 	case <-a.done:
-		return a.location != nil && a.location.Closed()
+		return true
 	default:
 		return false
 	}
 }
 
+// over reports whether the Location was closed since it was activated.
+func (a *activation) over() bool { return a.ready() && a.location != nil && a.location.Closed() }
+
 // Open makes a host for a configuration. It activates nothing yet. ctx gives the
 // host its values and, when it ends, ends its work; only Close releases what the
 // host has.
 func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, error) {
-	h := &Host{config: cfg, life: scope.New(ctx, "host"), locations: map[string]*activation{}}
+	h := &Host{
+		config: cfg, life: scope.New(ctx, "host"), locations: map[string]*activation{}, reloading: make(chan struct{}, 1),
+	}
 	runDir, err := client.OpenRunDir(h.life)
 	if err != nil {
 		return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
@@ -121,6 +145,13 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 		Log: options.Log, Deadline: options.Deadline, Suspension: options.Suspension, StartTimeout: options.StartTimeout,
 		OneShot: options.OneShot,
 	}
+	h.options.Supervision = options.Supervision
+	if options.Events != nil {
+		if h.events, err = newEvents(h.life, options.Events, options.Log); err != nil {
+			return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
+		}
+		h.options.Event = h.events.put
+	}
 	h.options.Programs = &sandbox.Programs{}
 	h.options.Tier = h.tier(options.Launcher)
 	if options.Audit != nil {
@@ -128,6 +159,11 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 	}
 	if options.State != nil {
 		if err := h.useState(options.State); err != nil {
+			return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	if options.Idle > 0 {
+		if err := h.life.Go("idle Locations", func(ctx context.Context) error { return h.closeIdle(ctx, options.Idle) }); err != nil {
 			return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
 		}
 	}
@@ -149,8 +185,9 @@ const probeTimeout = 10 * time.Second
 
 // Locations lists the names of the configured Locations, in their order.
 func (h *Host) Locations() []string {
-	names := make([]string, 0, len(h.config.Locations))
-	for _, l := range h.config.Locations {
+	cfg := h.Config()
+	names := make([]string, 0, len(cfg.Locations))
+	for _, l := range cfg.Locations {
 		names = append(names, l.Name)
 	}
 	return names
@@ -162,12 +199,8 @@ func (h *Host) Active() []*location.Location {
 	defer h.mu.Unlock()
 	var active []*location.Location
 	for _, a := range h.locations {
-		select {
-		case <-a.done:
-			if a.location != nil && !a.location.Closed() {
-				active = append(active, a.location)
-			}
-		default:
+		if a.ready() && a.location != nil && !a.location.Closed() {
+			active = append(active, a.location)
 		}
 	}
 	slices.SortFunc(active, func(a, b *location.Location) int { return strings.Compare(a.Name(), b.Name()) })
@@ -178,40 +211,81 @@ func (h *Host) Active() []*location.Location {
 // empty name stands for the one that the working directory is in; see
 // [config.Config.Location].
 // Callers at the same time share one activation, and ctx bounds only the waiting
-// of this one. One that could not be activated is tried again the next time.
+// of this one. One that could not be activated is tried again the next time: when its
+// root is there again, say. One whose root is not where it was is closed, and another
+// takes its place.
+//
+// The Location may be closed when nobody uses it ([Options].Idle), and when it is not
+// configured any more: who keeps it for long asks for it again.
 func (h *Host) Location(ctx context.Context, name string) (*location.Location, error) {
-	a, err := h.activate(name)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-a.done:
-		return a.location, a.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		a, stop, err := h.activate(name)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			stop()
+			return nil, context.Cause(ctx)
+		}
+		displaced := a.location != nil && a.location.Displaced()
+		stop()
+		if !displaced {
+			return a.location, a.err
+		}
+		h.displace(a)
 	}
 }
 
-// activate finds the activation of a Location, or begins one.
-func (h *Host) activate(name string) (*activation, error) {
+// displace takes out a Location whose root is not where it was.
+func (h *Host) displace(a *activation) {
+	h.mu.Lock()
+	mine := h.locations[a.location.Name()] == a
+	if mine {
+		delete(h.locations, a.location.Name())
+	}
+	h.mu.Unlock()
+	if mine {
+		h.options.Log.Warn("the root of a Location is not where it was: it is opened again", slog.String("location", a.location.Name()))
+		h.retire(a.location, h.drain())
+	}
+}
+
+// activate finds the activation of a Location, or begins one. The caller says when it
+// has what it asked for.
+func (h *Host) activate(name string) (a *activation, stop func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, errClosed
+		return nil, nil, errClosed
 	}
 	cfg, err := h.config.Location(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	name = cfg.Name
-	if a := h.locations[name]; a != nil && !a.over() {
-		return a, nil
+	if a = h.locations[name]; a == nil || a.over() {
+		if a, err = h.begin(*cfg); err != nil {
+			return nil, nil, err
+		}
 	}
-	a := &activation{done: make(chan struct{})}
-	err = h.life.Go("activate "+name, func(ctx context.Context) error {
+	a.asking++
+	return a, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		a.asking--
+		a.asked = time.Now()
+	}, nil
+}
+
+// begin begins an activation. The host's mu is held.
+func (h *Host) begin(cfg config.Location) (*activation, error) {
+	a := &activation{root: cfg.Root, done: make(chan struct{})}
+	err := h.life.Go("activate "+cfg.Name, func(ctx context.Context) error {
 		defer close(a.done)
-		if a.location, a.err = location.Open(ctx, h.life, *cfg, h.options); a.err != nil {
-			h.forget(name)
+		if a.location, a.err = location.Open(ctx, h.life, cfg, h.options); a.err != nil {
+			h.forget(cfg.Name, a)
 			return nil
 		}
 		h.registerIn(a)
@@ -220,14 +294,16 @@ func (h *Host) activate(name string) (*activation, error) {
 	if err != nil {
 		return nil, errClosed
 	}
-	h.locations[name] = a
+	h.locations[cfg.Name] = a
 	return a, nil
 }
 
-func (h *Host) forget(name string) {
+func (h *Host) forget(name string, a *activation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.locations, name)
+	if h.locations[name] == a {
+		delete(h.locations, name)
+	}
 }
 
 var errClosed = errors.New("the host is closed")

@@ -122,8 +122,8 @@ func TestLaw43FailingPluginBlocksNobody(t *testing.T) {
 	l := activate(t, h, "a")
 	callWhere(t, l)
 	status := l.Plugins()
-	if len(status) != 2 || status[0].State != client.Failed || !strings.Contains(status[0].Reason, "exit status 3") {
-		t.Errorf("got %+v, want broken to have failed with its exit status", status)
+	if len(status) != 2 || status[0].State != location.Restarting || !strings.Contains(status[0].Reason, "exit status 3") {
+		t.Errorf("got %+v, want broken to be started again, with its exit status", status)
 	}
 	if status[1].State != client.Ready || len(status[1].Tools) != 5 {
 		t.Errorf("got %+v, want probe to be ready with its five tools", status[1])
@@ -330,10 +330,16 @@ func TestLaw22OperationalErrorsReachTheOperator(t *testing.T) {
 	}
 }
 
-// A plugin that crashed is listed as failed, with how it ended and its last
-// words, and its tools are gone (law 44). Seen to fail without the tail of the log.
+// A plugin that crashed is listed with how it ended and its last words, and its tools
+// are gone until it serves again (law 44). Seen to fail without the tail of the log.
 func TestLaw44CrashIsVisible(t *testing.T) {
-	h := open(t, []string{"a"}, "probe")
+	o := options()
+	o.Supervision.Restarts = -1 // it stays away
+	h, err := host.Open(context.Background(), configure(t, []string{"a"}, "probe"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
 	l := activate(t, h, "a")
 	if _, err := call(context.Background(), l, "exit"); err != nil {
 		t.Fatal(err)
@@ -348,7 +354,7 @@ func TestLaw44CrashIsVisible(t *testing.T) {
 			t.Errorf("the reason is %q, want %q in it", s.Reason, want)
 		}
 	}
-	if len(s.Tools) != 0 {
-		t.Errorf("its tools %q are still there", s.Tools)
+	if len(s.Tools) != 0 || s.Exit != "exit status 7" {
+		t.Errorf("its tools %q are still there, exit %q", s.Tools, s.Exit)
 	}
 }

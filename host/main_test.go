@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 			os.Exit(sandbox.Main(os.Args[2:]))
 		case "__plugin":
 			sdk.Serve(probe(os.Args[2]))
+		case "__version":
+			sdk.Serve(versioned(os.Args[2]))
 		case "__die":
 			os.Exit(dieDuringACall(os.Args[2]))
 		}
@@ -70,6 +72,28 @@ func probe(kind string) sdk.Plugin {
 			"wait": sdk.New("Wait", func(ctx context.Context, _ sdk.Call, _ struct{}) (bool, error) {
 				<-ctx.Done()
 				return false, ctx.Err()
+			}, sdk.NoEffect),
+		})
+		return err
+	}}
+}
+
+// versioned is a plugin that says which version it is; "broken" does not start.
+func versioned(version string) sdk.Plugin {
+	return sdk.Plugin{Name: "versioned", Version: version, Activate: func(ctx context.Context, loc sdk.Location) error {
+		if version == "broken" {
+			os.Exit(3)
+		}
+		_, err := loc.Tools.Register(ctx, sdk.Tools{
+			"version": sdk.New("Version", func(context.Context, sdk.Call, struct{}) (string, error) { return version, nil }, sdk.NoEffect),
+			"wait": sdk.New("Wait", func(ctx context.Context, call sdk.Call, _ struct{}) (string, error) {
+				call.Progress(0, 0, "waiting")
+				select {
+				case <-time.After(300 * time.Millisecond):
+					return version, nil
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
 			}, sdk.NoEffect),
 		})
 		return err

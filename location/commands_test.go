@@ -93,7 +93,7 @@ func TestLaw46ProfileOfCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
 			l := confining(Options{RunDir: run, Tier: found(tt.machine, &asked)}, &bytes.Buffer{})
-			l.config.Root = tt.root
+			l.root = tt.root
 			if l.files, err = l.openFiles(); err != nil {
 				t.Fatal(err)
 			}

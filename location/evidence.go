@@ -21,10 +21,10 @@ var errEvidenceBusy = fmt.Errorf("others kept it locked for %v", evidencePatienc
 // is one.
 func (l *Location) openFiles() (*filesystem.FileSystem, error) {
 	if l.options.State == nil {
-		return filesystem.Open(l.config.Root, filesystem.Options{Excludes: filesystem.UserExcludes()})
+		return filesystem.Open(l.root, filesystem.Options{Excludes: filesystem.UserExcludes()})
 	}
 	e := &evidence{store: l.options.State, log: l.log}
-	files, err := filesystem.Open(l.config.Root, filesystem.Options{Evidence: e, Excludes: filesystem.UserExcludes()})
+	files, err := filesystem.Open(l.root, filesystem.Options{Evidence: e, Excludes: filesystem.UserExcludes()})
 	if err == nil {
 		e.root = files.Path()
 	}

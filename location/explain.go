@@ -41,7 +41,7 @@ type ExplainedRequest struct {
 func (l *Location) Explain(ctx context.Context, request registry.Request) (Explanation, error) {
 	plan, err := l.registry.Capture().Plan(ctx, request)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("location %s: %w", l.config.Name, err)
+		return Explanation{}, fmt.Errorf("location %s: %w", l.name, err)
 	}
 	x := Explanation{Plan: plan, Requests: make([]ExplainedRequest, 0, len(plan.Requests))}
 	caller := l.caller(registry.Caller{
@@ -51,9 +51,9 @@ func (l *Location) Explain(ctx context.Context, request registry.Request) (Expla
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(max(request.Deadline, 0), l.options.Deadline, registry.DefaultDeadline))
 	defer cancel()
 	for _, r := range plan.Requests {
-		explained, err := l.engine.Explain(ctx, caller, r)
+		explained, err := l.current().engine.Explain(ctx, caller, r)
 		if err != nil {
-			return Explanation{}, fmt.Errorf("location %s: %w", l.config.Name, err)
+			return Explanation{}, fmt.Errorf("location %s: %w", l.name, err)
 		}
 		x.Requests = append(x.Requests, ExplainedRequest{Action: r.Action, Metadata: r.Metadata, Save: r.Save, Explanations: explained})
 	}

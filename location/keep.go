@@ -22,8 +22,8 @@ const hostOwner = "toolhost"
 
 // keeper bounds the outputs of this Location, by what config says, and keeps them
 // in a directory of its own: no Location's quota removes what is another's.
-func (l *Location) keeper() (*output.Keeper, error) {
-	cfg := l.config.Output
+func (l *Location) keeper(location config.Location) (*output.Keeper, error) {
+	cfg := location.Output
 	if cfg.OutputLimits == (config.OutputLimits{}) { // not from a file, which has no zeros
 		cfg.OutputLimits = config.OutputLimits(output.DefaultLimits())
 	}
@@ -59,8 +59,8 @@ const seenPatience = time.Second
 var errStateBusy = fmt.Errorf("others kept it locked for %v; the next call that asks is given them", seenPatience)
 
 // finder finds the project's instructions.
-func (l *Location) finder() *instructions.Finder {
-	options := instructions.Options{Files: l.files, Root: l.config.Root, Names: l.config.Instructions}
+func (l *Location) finder(cfg config.Location) *instructions.Finder {
+	options := instructions.Options{Files: l.files, Root: l.root, Names: cfg.Instructions}
 	if store := l.options.State; store != nil {
 		options.Seen = func(ctx context.Context, session string, paths []string) ([]string, error) {
 			ctx, cancel := context.WithTimeoutCause(ctx, seenPatience, errStateBusy)

@@ -13,11 +13,14 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolhost/toolhost/config"
+	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/filesystem"
@@ -25,7 +28,6 @@ import (
 	"github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/state"
 	"github.com/toolhost/toolhost/tool"
-	"github.com/toolhost/toolhost/tool/output"
 	"github.com/toolhost/toolhost/tool/registry"
 )
 
@@ -65,6 +67,11 @@ type Options struct {
 	Deadline, Suspension time.Duration
 	// StartTimeout bounds the start of a plugin; 0 is the client's default.
 	StartTimeout time.Duration
+	// Supervision is what becomes of plugins that crash or hang.
+	Supervision Supervision
+	// Event is told what happens, in order, by whoever brings it about. It must not block,
+	// and may be nil.
+	Event func(Event)
 	// OneShot says why nothing is started that goes on when its call has ended, in words that
 	// say what to do; empty is that it may be.
 	OneShot string
@@ -72,18 +79,25 @@ type Options struct {
 
 // Location is one open Location. Its methods may be called concurrently.
 type Location struct {
-	config   config.Location
+	name     string
+	root     string // as it is spelled
+	rootInfo os.FileInfo
 	options  Options
 	log      *slog.Logger
 	life     *scope.Scope
 	files    *filesystem.FileSystem
-	engine   *permission.Engine
 	record   *record // nil: nothing is recorded
 	registry *registry.Registry
-	outputs  *output.Keeper
 	running  *scope.Scope     // of the processes, a fork of life; nil before there is one
 	process  *process.Service // what runs commands
-	plugins  []*plugin        // in the order of the config; set by Open
+
+	generation atomic.Pointer[generation]
+	closed     sync.Once     // tells of it
+	reloading  chan struct{} // has room for the one who changes the generation
+
+	mu    sync.Mutex
+	all   map[*plugin]struct{} // under mu: the plugins that have something
+	stale string               // under mu: why the last reload changed nothing
 }
 
 // Open opens the root and starts the plugins, all at the same time. It returns
@@ -97,15 +111,23 @@ func Open(ctx context.Context, parent *scope.Scope, cfg config.Location, options
 	if err != nil {
 		return nil, err
 	}
-	l := &Location{config: cfg, options: options, life: life, log: options.Log.With("location", cfg.Name)}
-	if err := l.open(ctx); err != nil {
+	options.Supervision = options.Supervision.withDefaults()
+	l := &Location{
+		name: cfg.Name, root: cfg.Root, options: options, life: life, log: options.Log.With("location", cfg.Name),
+		reloading: make(chan struct{}, 1), all: map[*plugin]struct{}{},
+	}
+	if err := l.open(ctx, cfg); err != nil {
 		closing := l.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("location %s: %w", cfg.Name, errors.Join(err, closing))
 	}
+	l.tell(Event{Kind: EventOpened})
 	return l, nil
 }
 
-func (l *Location) open(ctx context.Context) (err error) {
+func (l *Location) open(ctx context.Context, cfg config.Location) (err error) {
+	if l.rootInfo, err = os.Stat(l.root); err != nil {
+		return fmt.Errorf("its root cannot be looked at: %w", err)
+	}
 	if l.files, err = l.openFiles(); err != nil {
 		return err
 	}
@@ -115,35 +137,61 @@ func (l *Location) open(ctx context.Context) (err error) {
 	if err := l.openProcesses(); err != nil {
 		return err
 	}
-	l.engine = permission.New(l.config.Policy, permission.Bounded(l.options.Approver, l.life)).WithApprovals(l.options.Approvals)
-	options := registry.Options{
-		Gate: l.gate, Scope: l.life, Deadline: l.options.Deadline, Suspension: l.options.Suspension,
-		Journal: l.journal(), Hooks: l.options.Hooks, Instructions: l.finder().For, Contradicted: l.contradicted, Log: l.log,
-	}
-	if recorder := l.recorder(); recorder != nil {
-		l.record, options.Recorder, l.engine = recorder, recorder, l.engine.WithRecorder(recorder)
-	}
-	if l.outputs, err = l.keeper(); err != nil {
+	l.record = l.recorder()
+	g := &generation{config: cfg, engine: l.engine(cfg), finder: l.finder(cfg)}
+	if g.outputs, err = l.keeper(cfg); err != nil {
 		return err
 	}
-	options.Output = l.outputs
+	options := registry.Options{
+		Gate: l.gate, Scope: l.life, Deadline: l.options.Deadline, Suspension: l.options.Suspension, Output: g.outputs,
+		Journal: l.journal(), Hooks: l.options.Hooks, Instructions: l.instructions, Contradicted: l.contradicted, Log: l.log,
+	}
+	if l.record != nil {
+		options.Recorder = l.record
+	}
+	if l.options.Event != nil {
+		options.Recorder, options.Began = &callRecorder{l, options.Recorder}, l.began
+	}
 	if l.registry, err = registry.New(options); err != nil {
 		return err
 	}
-	l.registry.Register(registry.Owner{Name: hostOwner, Host: true}, l.outputs.Tools())
-	starting, ctx := errgroup.WithContext(ctx)
-	for _, p := range l.config.Plugins {
-		l.plugins = append(l.plugins, &plugin{config: p})
+	g.tools = l.hostTools(g.outputs)
+	l.registry.Swap([]*registry.Set{g.tools}, nil)
+	for _, c := range cfg.Plugins {
+		p, err := l.newPlugin(c)
+		if err != nil {
+			return err
+		}
+		g.plugins = append(g.plugins, p)
 	}
-	for _, p := range l.plugins {
-		starting.Go(func() error { return l.start(ctx, p) })
+	l.generation.Store(g)
+	return l.startAll(ctx, g.plugins)
+}
+
+// startAll starts plugins at the same time, each of which is shown as soon as it is
+// ready, and begins their supervision.
+func (l *Location) startAll(ctx context.Context, plugins []*plugin) error {
+	var starting errgroup.Group
+	for _, p := range plugins {
+		starting.Go(func() error {
+			l.tell(Event{Kind: EventPlugin, Plugin: p.config.Name, State: client.Starting})
+			first := p.attempt(ctx)
+			if first == nil {
+				p.publish()
+			}
+			if err := p.supervise(first); err != nil {
+				return err
+			}
+			<-p.settled
+			return nil
+		})
 	}
-	return starting.Wait()
+	return errors.Join(starting.Wait(), context.Cause(ctx))
 }
 
 // gate makes a gate of one call, which tells nobody if that is only explained.
 func (l *Location) gate(caller registry.Caller) tool.Gate {
-	engine := l.engine
+	engine := l.current().engine
 	if caller.Explaining {
 		engine = engine.WithRecorder(nil)
 	}
@@ -160,10 +208,10 @@ func (l *Location) caller(caller registry.Caller) permission.Caller {
 }
 
 // Name is the Location's name.
-func (l *Location) Name() string { return l.config.Name }
+func (l *Location) Name() string { return l.name }
 
 // Root is the absolute path of the Location's directory.
-func (l *Location) Root() string { return l.config.Root }
+func (l *Location) Root() string { return l.root }
 
 // Capture is the tools as they are now, for one request of a model.
 func (l *Location) Capture() *registry.Capture { return l.registry.Capture() }
@@ -189,8 +237,8 @@ func (l *Location) Suspended() []*tool.Suspension { return l.registry.Suspended(
 // Location's services (law 6); rules speak of them as name/tool. The name must not
 // be that of a plugin, which is an error.
 func (l *Location) Register(name string, tools map[string]tool.Tool) (*registry.Registration, registry.Report, error) {
-	if name == hostOwner || slices.ContainsFunc(l.config.Plugins, func(p config.Plugin) bool { return p.Name == name }) {
-		return nil, registry.Report{}, fmt.Errorf("location %s: the name %q belongs to a plugin: register the program's tools under another", l.config.Name, name)
+	if name == hostOwner || slices.ContainsFunc(l.current().plugins, func(p *plugin) bool { return p.config.Name == name }) {
+		return nil, registry.Report{}, fmt.Errorf("location %s: the name %q belongs to a plugin: register the program's tools under another", l.name, name)
 	}
 	registration, report := l.registry.Register(registry.Owner{Name: name, Application: true, Digest: programDigest}, tools)
 	return registration, report, nil
@@ -215,10 +263,12 @@ func (l *Location) Close(ctx context.Context) error {
 	if l.running != nil {
 		closing.Go(func() error { return l.running.Close(ctx) })
 	}
-	for _, p := range l.plugins {
+	for _, p := range l.everyPlugin() {
 		closing.Go(func() error { return p.close(ctx) })
 	}
-	return errors.Join(closing.Wait(), l.life.Close(ctx))
+	err := errors.Join(closing.Wait(), l.life.Close(ctx))
+	l.closed.Do(func() { l.tell(Event{Kind: EventClosed}) })
+	return err
 }
 
 var errClosed = errors.New("the Location is closed")

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 			sdk.Serve(liar())
 		case "__hasher":
 			sdk.Serve(hasher())
+		case "__moody":
+			sdk.Serve(moody(os.Args[2], os.Args[3]))
 		case "__writer":
 			sdk.Serve(writer())
 		}
@@ -178,8 +180,8 @@ func TestOverride(t *testing.T) {
 
 func TestUnknownBuiltin(t *testing.T) {
 	l := open(t, config.Plugin{Name: "x", Builtin: "nothing"}, config.Plugin{Name: "y", Builtin: "talker"})
-	if s := status(t, l, "x"); s.State != client.Failed || !strings.Contains(s.Reason, `no built-in "nothing"`) {
-		t.Errorf("got %+v, want it to have failed", s)
+	if s := status(t, l, "x"); s.State != location.Refused || !strings.Contains(s.Reason, `no built-in "nothing"`) {
+		t.Errorf("got %+v, want it to be refused", s)
 	}
 	if s := status(t, l, "y"); s.State != client.Ready {
 		t.Errorf("got %+v, want it to serve", s)
@@ -201,7 +203,7 @@ func TestLaw46StatusOfConfinement(t *testing.T) {
 		"builtin": {client.Ready, sandbox.Strict, "", string(sandbox.MethodNamespace)},
 		"a":       {client.Ready, sandbox.Strict, "", string(sandbox.MethodNamespace)},
 		"off":     {client.Ready, sandbox.Off, "the configuration says so", string(sandbox.MethodReaper)},
-		"wrong":   {client.Failed, "", "", ""},
+		"wrong":   {location.Refused, "", "", ""},
 	} {
 		s := status(t, l, name)
 		if s.State != want.state || s.Confinement.Tier != want.tier || s.Confinement.Reason != want.reason || s.TreeKill != want.method {

@@ -10,5 +10,5 @@ import (
 // it gives and its errors are those of [output.Keeper.Range]. It needs no permission:
 // the session was given what the output is of.
 func (l *Location) Output(ctx context.Context, session, handle string, offset, limit int64) (output.Part, error) {
-	return l.outputs.Range(ctx, session, handle, offset, limit)
+	return l.current().outputs.Range(ctx, session, handle, offset, limit)
 }

@@ -1,6 +1,7 @@
 package location
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,33 +10,18 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/plugin/client"
-	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/service"
-	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
-
-// plugin is one configured plugin of a Location, with its incarnation.
-type plugin struct {
-	config config.Plugin
-
-	mu          sync.Mutex
-	incarnation *client.Incarnation // under mu; nil until it is ready, and when it did not start
-	failure     error               // under mu: why it did not start
-	confinement Confinement         // under mu; zero until it is known
-	commands    Commands            // under mu; of those that it may run if it is granted
-}
 
 // PluginStatus is what is known of one plugin.
 type PluginStatus struct {
@@ -71,71 +57,24 @@ type PluginStatus struct {
 	Unavailable []string `json:"unavailable,omitempty"`
 	// Since is when it entered its state.
 	Since time.Time `json:"since,omitzero"`
-}
-
-// start starts one plugin. It returns an error only when the Location cannot go
-// on, which is never the plugin's doing.
-func (l *Location) start(ctx context.Context, p *plugin) error {
-	spec, err := l.spec(p.config)
-	if err != nil {
-		p.failed(err)
-		return nil
-	}
-	if spec.Policy, err = l.confined(ctx, p); err != nil {
-		p.failed(err)
-		return nil
-	}
-	spec.Profile = l.profile(ctx, p)
-	if !spec.Builtin && spec.SHA256 == "" && l.options.State != nil {
-		var looking errgroup.Group
-		looking.Go(func() error {
-			l.lookAtProgram(ctx, p.config.Name, spec.Command[0])
-			return nil
-		})
-		defer func() { _ = looking.Wait() }() // it has no error
-	}
-	owner := registry.Owner{
-		Name: p.config.Name, Builtin: p.config.Builtin != "", Override: p.config.Override, Digest: digest(spec, p.config),
-	}
-	incarnation, err := client.Start(ctx, l.life, client.Host{
-		Launcher:   l.options.Launcher,
-		Programs:   l.options.Programs,
-		Forbidden:  l.forbidden(),
-		RunDir:     l.options.RunDir,
-		FileSystem: l.files,
-		Process:    l.process,
-		// While it is being activated a plugin is judged as while it prepares a call.
-		Activation: l.engine.Gate(permission.Caller{
-			Plugin: owner.Name, Tool: owner.Name + "/", Builtin: owner.Builtin, Preparing: true,
-			Root: l.files.Path(), Digest: owner.Digest,
-		}),
-		Register: func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
-			return l.register(owner, withUnseen(tools, effectsOf(p.config.Sandbox, owner.Builtin)))
-		},
-		Contradicted: l.contradicted,
-		Log:          l.log,
-		StartTimeout: l.options.StartTimeout,
-	}, spec)
-	if err != nil {
-		p.failed(err) // whoever opened the Location finds it in the status
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.incarnation = incarnation
-	return nil
-}
-
-// confined is the policy of a plugin, of which it takes a note.
-func (l *Location) confined(ctx context.Context, p *plugin) (*sandbox.Policy, error) {
-	policy, confinement, err := l.confine(ctx, p.config)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.confinement = confinement
-	return policy, nil
+	// Restarts is how often it was started again, Exit how its process ended last, if it
+	// did so by itself, and Log the last of what it wrote: now, or then.
+	Restarts int    `json:"restarts,omitempty"`
+	Exit     string `json:"exit,omitempty"`
+	Log      string `json:"log,omitempty"`
+	// Update is why its newer configuration, or its newer program, is not in effect; what
+	// is said here otherwise is of the one that serves.
+	Update string `json:"update,omitempty"`
+	// Digest stands for what makes it behave as it does (law 7).
+	Digest string `json:"digest,omitempty"`
+	// Calls are those that run, Stuck those that were cancelled and go on.
+	Calls int `json:"calls,omitempty"`
+	Stuck int `json:"stuck,omitempty"`
+	// Memory is how many bytes of memory its process occupies, as the system counts them.
+	Memory int64 `json:"memory,omitempty"`
+	// Draining is how many incarnations that were replaced still serve what was captured
+	// before.
+	Draining int `json:"draining,omitempty"`
 }
 
 // lookAtProgram says it when the program of a plugin that is not pinned is another one
@@ -156,7 +95,7 @@ func (l *Location) lookAtProgram(ctx context.Context, plugin, path string) {
 func (l *Location) spec(p config.Plugin) (client.Spec, error) {
 	spec := client.Spec{
 		Name: p.Name, Builtin: p.Builtin != "", Command: p.Command, SHA256: p.SHA256, Files: map[string]string{},
-		Env: environ(p.Env), Grants: p.Grants, Settings: p.Settings, Location: l.config.Name, Root: l.files.Path(),
+		Env: environ(p.Env), Grants: p.Grants, Settings: p.Settings, Location: l.name, Root: l.files.Path(),
 	}
 	for _, f := range p.Files {
 		spec.Files[f.Path] = f.SHA256
@@ -170,28 +109,49 @@ func (l *Location) spec(p config.Plugin) (client.Spec, error) {
 }
 
 // digest stands for what makes the plugin behave as it does: what is run, with
-// what, and what it is granted (law 7). An executable that is not pinned is known
-// by its place in the filesystem and the times that every change of it changes; one
-// that cannot be looked at is like no other. Of its sandbox counts what it allows: limits
-// do not make it another.
+// what, and what it is granted (law 7). An executable that is not pinned, and a file that
+// an argument names, as that of an interpreter, is known by its place in the filesystem and
+// the times that every change of it changes; an executable that cannot be looked at is like
+// no other. Of its sandbox counts what it allows: limits do not make it another.
 func digest(spec client.Spec, p config.Plugin) string {
 	program := spec.SHA256
 	if program == "" {
-		info, err := os.Stat(spec.Command[0])
-		if err != nil {
+		if program = looks(spec.Command[0]); program == "" {
 			return ""
 		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return ""
-		}
-		program = fmt.Sprint(stat.Dev, stat.Ino, stat.Size, stat.Mtim, stat.Ctim)
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %q %q %q", program, spec.Command, p.Files, spec.Env, spec.Grants, spec.Settings, spec.Root)
 	s := p.Sandbox
 	fmt.Fprintf(h, " %t %q %q %t %t", s.Mode == config.Off, s.Read, s.Write, s.Network, s.Exec)
+	for _, path := range arguments(p.Command) {
+		if !slices.ContainsFunc(p.Files, func(f config.PinnedFile) bool { return f.Path == path }) {
+			fmt.Fprintf(h, " %q", looks(path))
+		}
+	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// arguments are those that may name files: what an interpreter runs.
+func arguments(command []string) []string {
+	if len(command) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(command[1:]), func(arg string) bool { return !filepath.IsAbs(arg) })
+}
+
+// looks tells a file apart from what it was before any change; it is empty for what is
+// no file, or cannot be looked at.
+func looks(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(stat.Dev, stat.Ino, stat.Size, stat.Mtim, stat.Ctim)
 }
 
 // contradicted passes on what a tool would have done beyond the effects of a call.
@@ -199,34 +159,55 @@ func (l *Location) contradicted(c tool.Contradiction) {
 	if l.record != nil {
 		l.record.contradicted(c)
 	}
+	l.tell(Event{Kind: EventContradiction, Contradiction: &c})
 	if l.options.Contradicted != nil {
 		l.options.Contradicted(c)
 	}
 }
 
-func (l *Location) register(owner registry.Owner, tools map[string]tool.Tool) (client.Registered, []client.Refused) {
-	registration, report := l.registry.Register(owner, tools)
-	var refused []client.Refused
-	for _, x := range report.Refused {
-		refused = append(refused, client.Refused{Name: x.Name, Reason: x.Reason})
+// registrar is how an incarnation registers its tools in its set.
+func (p *plugin) registrar(set *registry.Set, beside unseen) func(map[string]tool.Tool) (client.Registered, []client.Refused) {
+	return func(tools map[string]tool.Tool) (client.Registered, []client.Refused) {
+		registration, report := set.Register(withUnseen(tools, beside))
+		var refused []client.Refused
+		for _, x := range report.Refused {
+			refused = append(refused, client.Refused{Name: x.Name, Reason: x.Reason})
+		}
+		p.tellTools(set)
+		return &registered{p, set, registration}, refused
 	}
-	return registration, refused
 }
 
-func (p *plugin) failed(err error) {
+// tellTools tells that tools of a set that is shown appeared, or vanished.
+func (p *plugin) tellTools(set *registry.Set) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failure = err
-}
-
-func (p *plugin) close(ctx context.Context) error {
-	p.mu.Lock()
-	incarnation := p.incarnation
+	shown := p.set == set && p.state == client.Ready
 	p.mu.Unlock()
-	if incarnation == nil {
-		return nil
+	if shown {
+		p.location.tell(Event{Kind: EventTools, Plugin: p.config.Name})
 	}
-	return incarnation.Close(ctx)
+}
+
+// registered is one registration of an incarnation.
+type registered struct {
+	plugin       *plugin
+	set          *registry.Set
+	registration *registry.Registration
+}
+
+var _ client.Registered = (*registered)(nil)
+
+// Close implements [client.Registered].
+func (r *registered) Close() {
+	r.registration.Close()
+	r.plugin.tellTools(r.set)
+}
+
+// Lost implements [client.Registered]: with one registration all of the incarnation are
+// gone, in one act.
+func (r *registered) Lost() {
+	r.set.Lost()
+	r.registration.Lost() // also if it was closed before
 }
 
 // Plugins is the status of every configured plugin, by name.
@@ -241,8 +222,9 @@ func (l *Location) Plugins() []PluginStatus {
 		owner, _, _ := strings.Cut(a.ID, "/")
 		unavailable[owner] = append(unavailable[owner], a.Name+": "+a.Unavailable)
 	}
-	out := make([]PluginStatus, 0, len(l.plugins))
-	for _, p := range l.plugins {
+	plugins := l.current().plugins
+	out := make([]PluginStatus, 0, len(plugins))
+	for _, p := range plugins {
 		s := p.status()
 		s.Tools, s.Unavailable = tools[s.Name], unavailable[s.Name]
 		for _, x := range l.registry.Refusals(s.Name) {
@@ -258,19 +240,22 @@ func (l *Location) Plugins() []PluginStatus {
 }
 
 func (p *plugin) status() PluginStatus {
+	draining := p.location.draining(p.config.Name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := PluginStatus{Name: p.config.Name, Builtin: p.config.Builtin, Sandbox: p.config.Sandbox, State: client.Starting}
-	s.Confinement = p.confinement
-	if p.failure != nil {
-		s.State, s.Reason = client.Failed, strings.TrimPrefix(p.failure.Error(), "plugin "+s.Name+": ")
+	s := PluginStatus{
+		Name: p.config.Name, Builtin: p.config.Builtin, Sandbox: p.config.Sandbox, State: p.state, Reason: p.reason, Since: p.since,
+		Confinement: p.confinement, Restarts: p.restarts, Exit: p.exit, Log: p.words, Update: cmp.Or(p.update, p.pins), Digest: p.digest, Draining: draining,
+	}
+	if p.location.Closed() {
+		s.State = client.Closed
 	}
 	if p.incarnation == nil {
 		return s
 	}
 	i := p.incarnation.Status()
-	s.State, s.Reason, s.Version, s.Pid, s.TreeKill, s.Since = i.State, i.Reason, i.Version, i.Pid, string(i.Method), i.Since
-	s.Confinement.Lacks = i.Lacks
+	s.Version, s.Pid, s.TreeKill, s.Calls, s.Stuck = i.Version, i.Pid, string(i.Method), i.Calls, i.Stuck
+	s.Confinement.Lacks, s.Log, s.Memory = i.Lacks, p.incarnation.LastWords(), memoryOf(i.Pid)
 	for _, grant := range i.Grants {
 		s.Grants = append(s.Grants, string(grant))
 		if grant == service.GrantProcess {
@@ -278,4 +263,37 @@ func (p *plugin) status() PluginStatus {
 		}
 	}
 	return s
+}
+
+// plain is an error of a plugin in words that do not name it again.
+func plain(plugin string, err error) string {
+	return strings.TrimPrefix(err.Error(), "plugin "+plugin+": ")
+}
+
+// memoryOf is how many bytes of memory a process occupies, or 0 if that is not known.
+func memoryOf(pid int) int64 {
+	counts, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	var all, resident int64
+	if n, _ := fmt.Sscan(string(counts), &all, &resident); n < 2 {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
+}
+
+// Log is the end of what a plugin wrote, up to 64 KiB, cleaned: of the incarnation that
+// serves, or of the last one. It reports false if there is no such plugin.
+func (l *Location) Log(plugin string) (text string, ok bool) {
+	p := l.current().plugin(plugin)
+	if p == nil {
+		return "", false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.incarnation != nil {
+		return p.incarnation.Log(), true
+	}
+	return p.log, true
 }

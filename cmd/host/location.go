@@ -63,6 +63,10 @@ const oneShot = "this host ends with this call, and every process with it: run t
 // has ended.
 func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, once string, log *slog.Logger, f func(context.Context, *host.Host) error) (err error) {
 	audit := state.NewAudit(state.AuditOptions{Redact: cfg.Audit.Redact})
+	supervision := location.Supervision{}
+	if once != "" {
+		supervision.Restarts = -1 // what failed is said, and not waited for
+	}
 	h, err := host.Open(ctx, cfg, host.Options{
 		Approver: by.Approver,
 		Launcher: sandbox.Launcher{Path: self, Args: []string{launchCommand}},
@@ -71,6 +75,8 @@ func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, onc
 		Audit:    audit,
 		OneShot:  once,
 		Log:      log,
+
+		Supervision: supervision,
 	})
 	if err != nil {
 		return operational(err)

@@ -48,6 +48,44 @@ func stage(spec Spec, dir string) (command []string, err error) {
 	return command, nil
 }
 
+// CheckPins reports the first pinned file that is not what was pinned, or cannot be read.
+func (s Spec) CheckPins() error {
+	pins := maps.Clone(s.Files)
+	if pins == nil {
+		pins = map[string]string{}
+	}
+	if s.SHA256 != "" {
+		pins[s.Command[0]] = s.SHA256
+	}
+	for _, path := range slices.Sorted(maps.Keys(pins)) {
+		if err := checkPin(path, pins[path]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPin(path, digest string) error {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold this up
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); !strings.EqualFold(got, digest) {
+		return wrongDigest(path, got, digest)
+	}
+	return nil
+}
+
 // runnable gives the plain reason why a path is no executable.
 func runnable(path string) error {
 	info, err := os.Stat(path)

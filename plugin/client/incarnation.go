@@ -52,6 +52,7 @@ type Incarnation struct {
 	state      State       // under mu, changed by enter only
 	status     Status      // under mu
 	failure    error       // under mu: why it failed
+	exit       string      // under mu: how its process ended by itself
 	ready      bool        // under mu: it was once
 	attached   bool        // under mu: its session is open, or was
 	plugin     wire.Plugin // under mu; set once negotiated
@@ -71,10 +72,10 @@ type Incarnation struct {
 // parent, and ends with it if nobody closes it before.
 //
 // When it cannot be started nothing is left of it, and the error, which is for
-// the operator, says why in words that name the plugin.
+// the operator, says why in words that name the plugin. It wraps a [*StartError].
 func Start(ctx context.Context, parent *scope.Scope, host Host, spec Spec) (*Incarnation, error) {
 	if err := spec.check(); err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("plugin %s: %w", spec.Name, &StartError{Lasting: true, Err: err})
 	}
 	if host.Programs == nil {
 		host.Programs = &sandbox.Programs{}
@@ -119,7 +120,7 @@ func begin(
 	if closing := i.Close(context.WithoutCancel(ctx)); closing != nil {
 		err = fmt.Errorf("%w; and it could not be closed: %w", err, closing)
 	}
-	return nil, fmt.Errorf("plugin %s: %w", spec.Name, err)
+	return nil, fmt.Errorf("plugin %s: %w", spec.Name, i.startError(err))
 }
 
 // followScope makes the incarnation's state follow that of its scope, whoever
@@ -194,6 +195,7 @@ func (i *Incarnation) Status() Status {
 	defer i.mu.Unlock()
 	s := i.status
 	s.State = i.state
+	s.Calls = i.calls
 	s.Grants = slices.Clone(s.Grants)
 	s.Refused = i.refusedLocked()
 	if i.state == Failed {
@@ -232,7 +234,11 @@ func (i *Incarnation) leave() {
 // lost notes that the process or its connection is gone. It ends the calls;
 // whoever owns the incarnation closes it.
 func (i *Incarnation) lost(reason error) {
+	foreign := i.foreign() != ""
 	i.mu.Lock()
+	if foreign && i.state == Starting {
+		reason = lasting(reason)
+	}
 	starting := i.state == Starting || i.state == Negotiating || i.state == Activating
 	if starting && i.failure == nil {
 		i.failure = reason

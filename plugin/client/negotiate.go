@@ -60,19 +60,19 @@ func (i *Incarnation) negotiate(ctx context.Context, link *link) (*negotiated, e
 		n.plugin = leasing
 	}
 	if err := checkSettings(i.spec.Settings, d.Settings); err != nil {
-		return nil, err
+		return nil, lasting(err)
 	}
 	n.grants = slices.Clone(i.spec.Grants)
 	for _, name := range d.Services {
 		grant, err := service.ParseGrant(name)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("it needs the service %s, which this host does not have", excerpt(name))
+			return nil, lasting(fmt.Errorf("it needs the service %s, which this host does not have", excerpt(name)))
 		case slices.Contains(n.grants, grant):
 		case i.spec.Builtin:
 			n.grants = append(n.grants, grant)
 		default:
-			return nil, fmt.Errorf("it needs the service %s: add it to its grants", grant)
+			return nil, lasting(fmt.Errorf("it needs the service %s: add it to its grants", grant))
 		}
 	}
 	i.mu.Lock()
@@ -197,13 +197,16 @@ func (i *Incarnation) explain(ctx context.Context, err error) error {
 	}
 	if i.proc != nil {
 		if problem := i.proc.handshakeProblem(); problem != nil {
-			return problem
+			return lasting(problem)
 		}
 	}
 	awaitDeadline(ctx, err)
 	if ctx.Err() == nil {
 		// Waiting for the end of the process may be what ends ctx.
 		if exit := i.exited(); exit != "" {
+			if i.foreign() != "" {
+				return lasting(errors.New(exit))
+			}
 			return errors.New(exit)
 		}
 	}
@@ -268,6 +271,7 @@ func (i *Incarnation) exited() string {
 	if i.proc.wasKilled() {
 		return "" // that it ended explains nothing
 	}
+	i.noteExit(running.Exit().String())
 	text := fmt.Sprintf("its process %d ended: %s", running.Pid(), running.Exit())
 	if words := i.logs.lastWords(); words != "" {
 		text += "\n" + indent(words)

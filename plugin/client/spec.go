@@ -167,6 +167,8 @@ type Status struct {
 	Grants []service.Grant
 	// Refused are the tools that were not registered.
 	Refused []Refused
+	// Calls is how many run.
+	Calls int
 	// Stuck is how many calls were cancelled and go on in the plugin.
 	Stuck int
 	// Since is when the state was entered.

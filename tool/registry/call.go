@@ -90,6 +90,7 @@ func (c *Capture) run(ctx context.Context, request Request, waits *suspension) (
 		return end(ctx, err, false)
 	}
 	r := &run{registry: c.registry, request: request, waits: waits, at: time.Now()}
+	defer c.registry.use()()
 	work := r.begin(ctx)
 	defer r.over()
 	settlement, err := r.live(ctx, work, c)
@@ -169,6 +170,7 @@ func (r *run) resolve(work context.Context, c *Capture) error {
 	e, unknown := c.resolve(r.request.Name)
 	if unknown == nil {
 		r.entry, r.call.Tool = e, e.definition.ID
+		r.tellBegan()
 	}
 	input, blocked := r.registry.before(work, r)
 	if err := cmp.Or(blocked, unknown); err != nil {
@@ -181,7 +183,7 @@ func (r *run) resolve(work context.Context, c *Capture) error {
 	if len(r.registry.options.Hooks.After) > 0 || r.registry.options.Recorder != nil {
 		r.shown = bytes.Clone(r.call.Input)
 	}
-	r.bounding = r.registry.options.Output.Begin(output.Origin{
+	r.bounding = r.registry.output.Load().Begin(output.Origin{
 		Session: r.call.Identity.Session, Tool: r.call.Tool, Call: r.call.Identity.Call,
 	})
 	return nil

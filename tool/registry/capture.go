@@ -27,6 +27,7 @@ type view struct {
 // Capture captures what is effective now. When nothing changed since the last
 // time it costs next to nothing.
 func (r *Registry) Capture() *Capture {
+	r.touch()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.latest == nil {

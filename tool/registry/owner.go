@@ -16,7 +16,7 @@ type owner struct {
 	claimed map[string]struct{} // effective names of all registrations since Forget
 	last    Owner               // the settings when the last active one was closed
 	pending int                 // registrations that are being prepared
-	budget  budget              // of the active ones and those
+	budget  budget              // of the active ones that are in no set, and those
 }
 
 func newOwner(name string) *owner {
@@ -53,9 +53,6 @@ func (o *owner) claims(name string) bool {
 func (o *owner) close(registration *Registration) {
 	if len(o.active) == 1 {
 		o.last = registration.owner
-	}
-	for _, e := range registration.entries {
-		o.budget.release(e)
 	}
 	o.active = slices.DeleteFunc(o.active, func(other *Registration) bool { return other == registration })
 }

@@ -63,6 +63,13 @@ func (r *run) told() Record {
 	return record
 }
 
+// tellBegan tells that there is such a call.
+func (r *run) tellBegan() {
+	if began := r.registry.options.Began; began != nil && !r.explaining {
+		r.tell(began, r.told())
+	}
+}
+
 // tellStart tells that the call starts.
 func (r *run) tellStart() {
 	if recorder := r.registry.options.Recorder; recorder != nil {

@@ -52,6 +52,9 @@ type Options struct {
 	Journal Journal
 	// Recorder is told what becomes of calls. It may be nil.
 	Recorder Recorder
+	// Began is told of every call whose tool was found, before anything is done for it;
+	// [Recorder.Ended] is told of its end. It must not block, and may be nil.
+	Began func(Record)
 	// Hooks are those of the embedding program (law 21).
 	Hooks Hooks
 	// Instructions finds those that belong to the targets of a completed call (law
@@ -158,8 +161,14 @@ type Registry struct {
 	told        map[collision]struct{}     // collisions that were logged
 	latest      *view                      // of what is effective now; nil when that changed
 	subscribers map[chan struct{}]struct{} // each has room for one
+	acting      bool                       // changes are told when they are complete
 
 	waiting suspensions
+
+	output  atomic.Pointer[output.Keeper]
+	opened  time.Time
+	running atomic.Int64 // calls
+	used    atomic.Int64 // when it last was, since opened
 }
 
 // A collision is one owner that does not get a name that it claims.
@@ -169,12 +178,16 @@ type collision struct{ owner, name string }
 type Registration struct {
 	registry *Registry
 	owner    Owner
+	budget   *budget
+	set      *Set              // nil for one that stands by itself
 	entries  map[string]*entry // by effective name
 	refused  []Refusal         // for what they are, not for whom they collide with
 	doubts   []Refusal         // of the entries
-	closed   atomic.Bool       // written under registry.mu
-	closedAt time.Time         // under registry.mu
-	lost     bool              // under registry.mu: what runs the tools is gone
+
+	published bool        // under registry.mu
+	closed    atomic.Bool // written under registry.mu
+	closedAt  time.Time   // under registry.mu
+	lost      bool        // under registry.mu: what runs the tools is gone
 }
 
 // New makes an empty registry.
@@ -192,14 +205,17 @@ func New(options Options) (*Registry, error) {
 	if options.Output == nil {
 		options.Output = output.NewKeeper(output.KeeperOptions{Limits: output.DefaultLimits()})
 	}
-	return &Registry{
+	r := &Registry{
 		options:     options,
 		log:         options.Log,
 		owners:      make(map[string]*owner),
 		claims:      make(map[string][]*owner),
 		told:        make(map[collision]struct{}),
 		subscribers: make(map[chan struct{}]struct{}),
-	}, nil
+		opened:      time.Now(),
+	}
+	r.output.Store(options.Output)
+	return r, nil
 }
 
 // Register adds tools by their authored names. Those that are valid appear in one
@@ -215,29 +231,18 @@ func New(options Options) (*Registry, error) {
 func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration, Report) {
 	by.Override = slices.Clone(by.Override)
 	by.Builtin = by.Builtin || by.Host
-	registration := &Registration{registry: r, owner: by}
 
 	r.mu.Lock()
 	o := r.owner(by.Name)
 	o.pending++ // nobody forgets it meanwhile
 	r.mu.Unlock()
 
-	o.budget.turn.Lock()
-	registration.entries, registration.refused = r.prepare(by, &o.budget, tools)
-	o.budget.turn.Unlock()
-	for _, e := range registration.entries {
-		e.registration = registration
-		registration.doubts = append(registration.doubts, e.doubts()...)
-	}
-	slices.SortFunc(registration.doubts, byName)
+	registration := &Registration{registry: r, owner: by, budget: &o.budget}
+	r.fill(registration, tools)
 
 	r.mu.Lock()
 	o.pending--
-	registration.limit(o)
-	o.active = append(o.active, registration)
-	for name := range registration.entries {
-		r.claim(name, o)
-	}
+	r.publish(registration)
 	r.changed()
 	report := Report{Refused: r.refusals(registration), Doubts: slices.Clone(registration.doubts)}
 	collisions := r.newCollisions(registration)
@@ -245,6 +250,25 @@ func (r *Registry) Register(by Owner, tools map[string]tool.Tool) (*Registration
 
 	r.logRefused(slices.Concat(registration.refused, collisions))
 	return registration, report
+}
+
+// fill prepares the tools of a registration that nobody sees yet.
+func (r *Registry) fill(registration *Registration, tools map[string]tool.Tool) {
+	registration.budget.turn.Lock()
+	registration.entries, registration.refused = r.prepare(registration.owner, registration.budget, tools)
+	registration.budget.turn.Unlock()
+	for _, e := range registration.entries {
+		e.registration = registration
+		registration.doubts = append(registration.doubts, e.doubts()...)
+	}
+	slices.SortFunc(registration.doubts, byName)
+}
+
+// release takes back what its schemas were charged with.
+func (registration *Registration) release() {
+	for _, e := range registration.entries {
+		registration.budget.release(e)
+	}
 }
 
 // limit refuses the names with which o would claim more than it may. r.mu is held.
@@ -257,7 +281,7 @@ func (registration *Registration) limit(o *owner) {
 		if room--; room < 0 {
 			e := registration.entries[name]
 			registration.refused = append(registration.refused, e.refusal(tooMany(o.name)))
-			o.budget.release(e)
+			registration.budget.release(e)
 			delete(registration.entries, name)
 		}
 	}
@@ -277,13 +301,25 @@ func (registration *Registration) close(lost bool) {
 	r := registration.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	registration.closeLocked(lost)
+}
+
+// closeLocked is close. r.mu is held.
+func (registration *Registration) closeLocked(lost bool) {
+	r := registration.registry
 	registration.lost = registration.lost || lost
 	if registration.closed.Swap(true) {
 		return
 	}
 	registration.closedAt = time.Now()
-	r.changed()
-	r.owner(registration.owner.Name).close(registration)
+	registration.release()
+	if s := registration.set; s != nil {
+		s.active = slices.DeleteFunc(s.active, func(other *Registration) bool { return other == registration })
+	}
+	if registration.published {
+		r.changed()
+		r.owner(registration.owner.Name).close(registration)
+	}
 }
 
 // Forget drops the owner's claims on names that none of its active registrations
@@ -292,6 +328,11 @@ func (registration *Registration) close(lost bool) {
 func (r *Registry) Forget(owner string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forget(owner)
+}
+
+// forget is Forget. r.mu is held.
+func (r *Registry) forget(owner string) {
 	o, ok := r.owners[owner]
 	if !ok {
 		return
