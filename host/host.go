@@ -47,7 +47,7 @@ type Options struct {
 	// remembers which instructions a session was given, records the calls that may do
 	// more than read, and has the kept outputs beside its database (laws 15, 18, 30, 34,
 	// 45). It stays the caller's, who closes it after the host. Nil keeps outputs as long as the host is open, and records
-	// nothing.
+	// nothing: what a killed host leaves of a change of files stays then.
 	State *state.Store
 	// Audit is the log of what is asked, answered, refused and done. A gap in it is
 	// logged and stops no call. It stays the caller's, who closes it after the host. Nil
@@ -128,6 +128,12 @@ func (a *activation) over() bool { return a.ready() && a.location != nil && a.lo
 // Open makes a host for a configuration. It activates nothing yet. ctx gives the
 // host its values and, when it ends, ends its work; only Close releases what the
 // host has.
+//
+// What earlier hosts of this user left that were killed is removed in the background,
+// beside those that live (law 41): their private directories, and with a state, their
+// open calls and half-written outputs. What they left of a change of files below the
+// root of a Location is dealt with when that is activated. The log says what was done,
+// and what could not be; nothing of it fails the host.
 func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, error) {
 	h := &Host{
 		config: cfg, life: scope.New(ctx, "host"), locations: map[string]*activation{}, reloading: make(chan struct{}, 1),
@@ -152,6 +158,9 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 		}
 		h.options.Event = h.events.put
 	}
+	if err := h.life.Go("run directories of killed hosts", h.sweepRunDirs); err != nil {
+		return nil, errors.Join(err, h.life.Close(context.WithoutCancel(ctx)))
+	}
 	h.options.Programs = &sandbox.Programs{}
 	h.options.Tier = h.tier(options.Launcher)
 	if options.Audit != nil {
@@ -168,6 +177,18 @@ func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, erro
 		}
 	}
 	return h, nil
+}
+
+// sweepRunDirs removes what killed hosts left in the directories for temporary files.
+func (h *Host) sweepRunDirs(ctx context.Context) error {
+	removed, err := client.SweepRunDirs(ctx)
+	if removed > 0 {
+		h.options.Log.Info("removed the private directories of hosts that were killed", slog.Int("directories", removed))
+	}
+	if err != nil && ctx.Err() == nil {
+		h.options.Log.Warn("private directories of killed hosts were not removed", slog.Any("error", err))
+	}
+	return nil
 }
 
 // tier finds out how strongly this machine confines, when a plugin is first started.

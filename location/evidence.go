@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -18,13 +19,19 @@ const evidencePatience = 500 * time.Millisecond
 var errEvidenceBusy = fmt.Errorf("others kept it locked for %v", evidencePatience)
 
 // openFiles opens the root. What sessions read is kept in the user's state, if there
-// is one.
+// is one, and which files are being changed.
 func (l *Location) openFiles() (*filesystem.FileSystem, error) {
 	if l.options.State == nil {
 		return filesystem.Open(l.root, filesystem.Options{Excludes: filesystem.UserExcludes()})
 	}
 	e := &evidence{store: l.options.State, log: l.log}
-	files, err := filesystem.Open(l.root, filesystem.Options{Evidence: e, Excludes: filesystem.UserExcludes()})
+	path, err := l.options.State.Path()
+	if err != nil {
+		return nil, err
+	}
+	files, err := filesystem.Open(l.root, filesystem.Options{
+		Evidence: e, Excludes: filesystem.UserExcludes(), Changes: filepath.Join(filepath.Dir(path), changesDir),
+	})
 	if err == nil {
 		e.root = files.Path()
 	}

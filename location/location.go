@@ -49,8 +49,8 @@ type Options struct {
 	Approvals permission.Approvals
 	// Outputs is the directory below which whole outputs are kept.
 	Outputs string
-	// State, if it is not nil, remembers which instructions a session was given and which
-	// files it read, and Calls records the calls that may do more than read.
+	// State, if it is not nil, remembers which instructions a session was given, which
+	// files it read, and which are being changed, and Calls records the calls that may do more than read.
 	State *state.Store
 	Calls *state.Calls
 	// Hooks are those of the embedding program (law 21).
@@ -134,6 +134,7 @@ func (l *Location) open(ctx context.Context, cfg config.Location) (err error) {
 	if err := l.life.Defer("root", func(context.Context) error { return l.files.Close() }); err != nil {
 		return err
 	}
+	l.recoverChanges(ctx)
 	if err := l.openProcesses(); err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "__host":
 			os.Exit(runHost())
+		case "__rundir":
+			os.Exit(runRunDir())
 		}
 	}
 	goleak.VerifyTestMain(m)

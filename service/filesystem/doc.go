@@ -149,6 +149,9 @@
 // move to a name under which reading is freer (law 39). The files of one change must not be
 // in each other's way.
 //
+// What the death of the process leaves of a change that is being made, the next one
+// removes or puts back ([FileSystem.Recover]), so that each file is whole.
+//
 // A file of up to 64 MiB can be changed. Package commit says how it is done, and what
 // remains of a gap; packages edit, patch and diff say what becomes of the bytes.
 //

@@ -131,7 +131,7 @@ func (d *draft) stage(ctx context.Context) (*Stage, error) {
 	d.staged.Resources = slices.Compact(d.staged.Resources)
 	return &Stage{
 		system: d.system, staged: d.staged, revealed: d.revealed, session: d.caller.Session, judged: d.judged,
-		plan: commit.Plan{Directories: d.directories, Steps: d.steps}, saw: d.saw, size: d.size,
+		plan: commit.Plan{Directories: d.directories, Steps: d.steps, Records: d.system.records}, saw: d.saw, size: d.size,
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolhost/toolhost/service/filesystem/ignore"
+	"github.com/toolhost/toolhost/service/filesystem/internal/commit"
 	"github.com/toolhost/toolhost/service/filesystem/internal/evidence"
 )
 
@@ -23,6 +24,11 @@ type Options struct {
 	Workers int
 	// Evidence keeps what sessions read; nil keeps it for as long as the FileSystem lives.
 	Evidence Evidence
+	// Changes is a directory of the user's state in which changes are recorded while they
+	// are made, so that [FileSystem.Recover] finds what a killed process left of one. It is
+	// made when it is needed. A change that cannot be recorded there is not made. Empty is
+	// nowhere.
+	Changes string
 	// Excludes is the text of the user's own ignore file, as [UserExcludes] reads it;
 	// empty is none. Its patterns come after all others.
 	Excludes string
@@ -48,6 +54,7 @@ type FileSystem struct {
 	dir      *os.File
 	workers  int
 	evidence *evidence.Book
+	records  commit.Records
 	rules    *ignore.Level // those that hold in the root from outside
 	lease    lease
 	turns    turns
@@ -85,7 +92,8 @@ func Open(path string, options Options) (*FileSystem, error) {
 	}
 	return &FileSystem{
 		declared: declared, real: real, dir: dir, workers: workers, evidence: evidence.NewBook(options.Evidence),
-		roots: map[*Root]struct{}{}, rules: rulesOutside(real, options.Excludes),
+		records: commit.Records{Dir: options.Changes, Root: real},
+		roots:   map[*Root]struct{}{}, rules: rulesOutside(real, options.Excludes),
 	}, nil
 }
 

@@ -45,39 +45,91 @@ func Make(limits Limits) (*Group, error) {
 	for _, controller := range []string{"+memory", "+pids", "+cpu"} {
 		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte(controller), 0)
 	}
-	dir, err := os.MkdirTemp(parent, prefix)
+	g, err := makeLocked(parent)
 	if err != nil {
-		return nil, fmt.Errorf("no control group can be made, start the host in one of its own (systemd-run --user --scope -p Delegate=yes): %w", err)
-	}
-	g := &Group{dir: dir}
-	if g.file, err = os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
-		return nil, errors.Join(fmt.Errorf("no control group can be used: %w", err), os.Remove(dir))
+		return nil, err
 	}
 	g.set(limits)
 	return g, nil
 }
 
 const (
-	// prefix is how the names of groups begin.
-	prefix = "toolhost-"
+	// prefix is how the names of groups begin that are locked while their host lives.
+	prefix = "toolhost-tree-"
 	// leaf is the group that the host moves to, for its own has to be without processes.
-	leaf = prefix + "host"
-	// abandoned is how old an empty group is that nobody is about to use.
-	abandoned = time.Minute
+	leaf = "toolhost-host"
+	// sweepMost is how many groups are looked at, so that a tree does not wait for them.
+	sweepMost = 256
 )
 
-// sweep removes what hosts that were killed left: groups with no process in them. One in
-// use cannot be removed.
+// makeLocked makes a group and locks it. The kernel takes the lock away with the process.
+func makeLocked(parent string) (*Group, error) {
+	for {
+		dir, err := os.MkdirTemp(parent, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("no control group can be made, start the host in one of its own (systemd-run --user --scope -p Delegate=yes): %w", err)
+		}
+		file, free, err := lock(dir)
+		switch {
+		case errors.Is(err, os.ErrNotExist), err == nil && !free:
+			continue // another host swept it before it was locked
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("no control group can be used: %w", err), os.Remove(dir))
+		}
+		return &Group{dir: dir, file: file}, nil
+	}
+}
+
+// lock opens a group and locks it, unless somebody else has it locked. It is
+// os.ErrNotExist that the group is gone, also by the time that it was locked.
+func lock(dir string) (file *os.File, free bool, err error) {
+	file, err = os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, false, file.Close()
+	}
+	var opened, named os.FileInfo
+	if err == nil {
+		opened, err = file.Stat()
+	}
+	if err == nil {
+		named, err = os.Lstat(dir)
+	}
+	if err == nil && !os.SameFile(opened, named) {
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, file.Close())
+	}
+	return file, true, nil
+}
+
+// sweep removes the groups of hosts that were killed, and ends what is still in them: a
+// group that no process has locked is of no host that lives, and nothing but a confined
+// tree is ever put into one.
 func sweep(parent string) {
 	old, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
 	if err != nil {
 		return
 	}
-	for _, dir := range old {
-		info, err := os.Stat(dir)
-		if err == nil && filepath.Base(dir) != leaf && time.Since(info.ModTime()) > abandoned {
-			_ = os.Remove(dir)
+	for _, dir := range old[:min(len(old), sweepMost)] {
+		file, free, err := lock(dir)
+		if err != nil || !free {
+			continue
 		}
+		if os.Remove(dir) != nil {
+			_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+			_ = os.Remove(dir) // or the next one does, when its processes are gone
+		}
+		_ = file.Close()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,11 +62,11 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// What killed hosts left is removed by the next one, and nothing else is; a host that is
-// alone in its group makes room in it.
+// What killed hosts left is removed by the next one, with the processes in it, and nothing
+// else is; a host that is alone in its group makes room in it (law 41).
 //
-// Seen to fail: without the sweep; without the age; without the move.
-func TestRoomAndSweep(t *testing.T) {
+// Seen to fail: without the sweep; without the lock; without the kill; without the move.
+func TestLaw41RoomAndSweep(t *testing.T) {
 	parent, err := own()
 	if err != nil {
 		t.Skipf("this machine has no control groups of version 2: %v", err)
@@ -75,19 +76,34 @@ func TestRoomAndSweep(t *testing.T) {
 		t.Skipf("this user has no control group to write in: %v", err)
 	}
 	t.Cleanup(func() {
-		for _, name := range []string{leaf, prefix + "old", prefix + "new", ""} {
+		for _, name := range []string{leaf, prefix + "empty", prefix + "busy", prefix + "living", "toolhost-other", ""} {
 			_ = os.Remove(filepath.Join(given, name))
 		}
 	})
-	for _, name := range []string{prefix + "old", prefix + "new"} {
+	for _, name := range []string{prefix + "empty", prefix + "busy", prefix + "living", "toolhost-other"} {
 		if err := os.Mkdir(filepath.Join(given, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	long := time.Now().Add(-2 * abandoned)
-	if err := os.Chtimes(filepath.Join(given, prefix+"old"), long, long); err != nil {
-		t.Fatal(err)
+	sleeping := func(group string) *exec.Cmd {
+		dir, err := os.Open(filepath.Join(given, group))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		sleep := exec.Command("sleep", "1000")
+		sleep.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Pdeathsig: syscall.SIGKILL}
+		if err := sleep.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return sleep
 	}
+	busy, living := sleeping(prefix+"busy"), sleeping(prefix+"living")
+	held, free, err := lock(filepath.Join(given, prefix+"living"))
+	if err != nil || !free {
+		t.Fatal(free, err)
+	}
+	defer held.Close()
 	dir, err := os.Open(given)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +128,24 @@ func TestRoomAndSweep(t *testing.T) {
 			left = append(left, e.Name())
 		}
 	}
-	if got := strings.Join(left, " "); got != leaf+" "+prefix+"new" {
+	ended := make(chan error, 1)
+	go func() { ended <- busy.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		_ = busy.Process.Kill()
+		<-ended
+		t.Error("what is in the group of a killed host lives")
+	}
+	if err := living.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	_ = living.Wait()
+	if got := living.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != syscall.SIGTERM {
+		t.Errorf("what was in the group of a host that lives ended with %v", got)
+	}
+	left = slices.DeleteFunc(left, func(name string) bool { return name == prefix+"busy" }) // the next one does
+	if got := strings.Join(left, " "); got != leaf+" toolhost-other "+prefix+"living" {
 		t.Errorf("left are %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package beneath
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -236,4 +237,35 @@ func ReadFull(ctx context.Context, fd int, b []byte) (int, error) {
 		n += m
 	}
 	return n, nil
+}
+
+// written is an Info as it is written down.
+type written struct {
+	Kind                    service.FileKind
+	Size, Modified, Changed int64
+	Names                   int
+	Device, Inode           uint64
+	ReadOnly, RunsAs        bool
+}
+
+// MarshalJSON makes an Info that another process can compare. After the machine was
+// started anew a filesystem may have another number, and is another one then.
+func (i Info) MarshalJSON() ([]byte, error) {
+	return json.Marshal(written{
+		Kind: i.Kind, Size: i.Size, Modified: i.Modified, Changed: i.ctime, Names: i.Names, Device: i.dev, Inode: i.ino,
+		ReadOnly: i.ReadOnly, RunsAs: i.RunsAs,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON made.
+func (i *Info) UnmarshalJSON(text []byte) error {
+	var w written
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*i = Info{
+		Kind: w.Kind, Size: w.Size, Modified: w.Modified, ctime: w.Changed, Names: w.Names, dev: w.Device, ino: w.Inode,
+		ReadOnly: w.ReadOnly, RunsAs: w.RunsAs,
+	}
+	return nil
 }

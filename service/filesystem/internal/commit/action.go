@@ -164,11 +164,10 @@ func (a *action) create(dir int, name string) (err error) {
 // exchange puts the new file in the place of the old one, and looks at what came out.
 func (a *action) exchange(dir int, name string) (err error) {
 	if a.beside == "" {
-		beside := aside()
-		if err := beneath.Link(a.fd, dir, beside); err != nil {
+		if err := beneath.Link(a.fd, dir, a.aside); err != nil {
 			return err
 		}
-		a.beside = beside
+		a.beside = a.aside
 	}
 	if a.ours, err = beneath.Stat(a.fd); err != nil {
 		return err
@@ -202,16 +201,15 @@ func (a *action) exchange(dir int, name string) (err error) {
 
 // remove takes the name away and looks at what had it.
 func (a *action) remove(dir int, name string) error {
-	beside := aside()
-	err := beneath.Move(dir, name, dir, beside)
+	err := beneath.Move(dir, name, dir, a.aside)
 	if errors.Is(err, unix.EXDEV) && a.Before.Info.Kind == service.Directory {
 		return nil // a layer below cannot be renamed, only removed: in the end, where it is
 	}
 	if err != nil {
 		return err
 	}
-	a.beside, a.applied = beside, true
-	return a.check(context.Background(), dir, beside)
+	a.beside, a.applied = a.aside, true
+	return a.check(context.Background(), dir, a.beside)
 }
 
 func (a *action) move(dir int, name string, toDir int, to string) error {

@@ -20,7 +20,9 @@
 //   - From the first step that is seen to the last that is finished names that begin with
 //     ".toolhost-" stand beside what is changed: the new content, then the old one, of a
 //     removed directory all of it. A host that is killed in that time leaves them there, and
-//     of several files some changed and some not.
+//     of several files some changed and some not. What they are is recorded before they are
+//     ([Records]), so that the next host can tell, and removes them or puts them back
+//     ([Recover]). After a power failure the record may be missing, and they stay.
 //   - A directory is removed name by name in the end. Whether that can be done is asked
 //     before (see [beneath.Removable]); if it ends in the middle nevertheless, the rest gets
 //     its name back, and what is gone is said.

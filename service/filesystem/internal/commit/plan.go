@@ -15,6 +15,8 @@ type Plan struct {
 	Directories map[string]beneath.Info
 	// Steps are done in order, except that directories are made first.
 	Steps []Step
+	// Records is where it is recorded while it is carried out.
+	Records Records
 }
 
 // Kind is what a step does.

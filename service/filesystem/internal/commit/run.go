@@ -26,14 +26,32 @@ import (
 func Run(ctx context.Context, root int, plan Plan) error {
 	r := newRun(root, plan)
 	defer r.close()
-	err := r.begin(ctx)
+	var err error
+	if r.record, err = plan.Records.begin(r.actions); err != nil {
+		return unrecorded(err)
+	}
+	err = r.begin(ctx)
+	if err == nil {
+		err = r.mark(readyMark)
+	}
 	if err == nil {
 		err = r.show()
+	}
+	if err == nil {
+		err = r.mark(doneMark)
 	}
 	if err != nil {
 		return r.back(err)
 	}
 	return r.finish()
+}
+
+// mark records how far the run is.
+func (r *run) mark(mark string) error {
+	if err := r.record.mark(mark); err != nil {
+		return unrecorded(err)
+	}
+	return nil
 }
 
 // A run is one plan that is being carried out.
@@ -43,12 +61,14 @@ type run struct {
 	made     map[string]beneath.Info // directories that this run made, or found made
 	open     map[string]int          // directories by path
 	actions  []*action
+	record   *record // nil: it is recorded nowhere
+	left     bool    // something stands beside that the record is kept for
 }
 
 func newRun(root int, plan Plan) *run {
 	r := &run{root: root, expected: plan.Directories, made: map[string]beneath.Info{}, open: map[string]int{}}
 	for _, s := range plan.Steps {
-		r.actions = append(r.actions, &action{Step: s, fd: -1})
+		r.actions = append(r.actions, &action{Step: s, fd: -1, aside: aside()})
 	}
 	return r
 }
@@ -57,7 +77,8 @@ func newRun(root int, plan Plan) *run {
 type action struct {
 	Step
 	fd      int          // of the new file; -1 is none
-	beside  string       // the name beside that stands for something; empty is none
+	aside   string       // the name beside that may come to stand for something
+	beside  string       // the same once it does; empty before
 	ours    beneath.Info // the new file, or the directory that was made
 	applied bool
 	created bool // a directory was made, and not found
@@ -219,9 +240,8 @@ func (r *run) write(a *action, dir, original int) error {
 		if original >= 0 {
 			mode = 0o600 // nobody reads it before it resembles the original
 		}
-		name := aside()
-		if fd, err = beneath.Create(dir, name, mode); err == nil {
-			a.beside = name
+		if fd, err = beneath.Create(dir, a.aside, mode); err == nil {
+			a.beside = a.aside
 		}
 	}
 	if err != nil {
@@ -239,8 +259,11 @@ func (r *run) write(a *action, dir, original int) error {
 	return beneath.Sync(fd)
 }
 
+// asidePrefix is how the names begin that stand beside what is changed.
+const asidePrefix = ".toolhost-"
+
 // aside is a name for what is about to be put in place, or was taken away.
-func aside() string { return ".toolhost-" + rand.Text() }
+func aside() string { return asidePrefix + rand.Text() }
 
 // apply makes the change seen.
 func (r *run) apply(a *action) error {
@@ -282,6 +305,7 @@ func (r *run) finish() error {
 	for _, a := range r.actions {
 		errs = append(errs, a.forget(r.open[dirOf(a.Path)]))
 	}
+	r.left = errors.Join(errs...) != nil
 	for dir, fd := range r.open {
 		if err := beneath.Sync(fd); err != nil {
 			errs = append(errs, &service.FileError{
@@ -303,7 +327,7 @@ func (r *run) back(err error) error {
 			})
 		}
 	}
-	if len(left) > 0 {
+	if r.left = len(left) > 0; r.left {
 		return errors.Join(append([]error{err}, left...)...)
 	}
 	known, ok := errors.AsType[*service.FileError](err)
@@ -319,7 +343,14 @@ func (r *run) back(err error) error {
 	return &with
 }
 
+// close releases what the run has open, and its record: what is left of it is for the
+// next who recovers.
 func (r *run) close() {
+	release := r.record.remove
+	if r.left {
+		release = r.record.release
+	}
+	_ = release() // one that cannot be removed says nothing that is still so
 	for _, a := range r.actions {
 		if a.fd >= 0 {
 			beneath.Close(a.fd)
