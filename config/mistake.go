@@ -11,6 +11,7 @@ import (
 	"github.com/toolhost/toolhost/config/internal/form"
 	"github.com/toolhost/toolhost/service"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/command"
 )
 
 // maxMistakes is how many mistakes an error spells out.
@@ -80,13 +81,17 @@ func (m *mistakes) err(dir string, files ...*source) error {
 }
 
 // Doubts says of the rules what is no mistake and may not be meant, a line each: that
-// one which restricts is for a directory, and nothing for what is in it. It looks at the
+// one which restricts is for a directory, and nothing for what is in it, and that one is
+// for a command line of several commands, which are judged one by one. It looks at the
 // Location's root as it is now; what cannot be looked at is not doubted.
 func (l *Location) Doubts() []string {
 	var doubts []string
 	for _, list := range l.Policy.Lists {
 		base := cmp.Or(list.Base, l.Policy.Root)
 		for _, rule := range list.Rules {
+			if of := severalCommands(rule); of != "" {
+				doubts = append(doubts, rule.Source+": "+of)
+			}
 			directory := rule.Resource.String()
 			if !restrictsPath(rule) || strings.ContainsAny(directory, `*?\`) {
 				continue
@@ -100,6 +105,32 @@ func (l *Location) Doubts() []string {
 		}
 	}
 	return doubts
+}
+
+// severalCommands says why a rule for shell is for no command, if it is for none: its
+// resource, wildcards taken for words, is a line of several. A deny is matched with the line
+// as it is written, too.
+func severalCommands(rule permission.Rule) string {
+	resource := rule.Resource.String()
+	if rule.Action.String() != service.ActionShell || rule.Effect == permission.Deny {
+		return ""
+	}
+	words := strings.NewReplacer(`\*`, "x", `\?`, "x", `\\`, "x", "*", "x", "?", "x").Replace(resource)
+	read := command.Read(words)
+	commands := 0
+	for _, c := range read.Commands {
+		if !c.Possible {
+			commands++
+		}
+	}
+	switch {
+	case len(read.Commands) > 0 && (read.Commands[0].Plain == words || read.Commands[0].Raw == words), commands < 2 && len(read.Writes) == 0:
+		return ""
+	case commands < 2:
+		return fmt.Sprintf("%s writes a file, and the rule is for no command: what is written is judged as edit, and the command without it", form.Quote(resource))
+	}
+	return fmt.Sprintf("%s is a line of several commands, and the rule is for none of them: each is judged by itself, so write a rule for each",
+		form.Quote(resource))
 }
 
 // restrictsPath says whether a rule keeps from something that a path stands for.

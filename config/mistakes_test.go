@@ -277,6 +277,39 @@ permissions:
 	}
 }
 
+// TestDoubtsOfRulesForSeveralCommands: a rule for a line of several commands is for none of
+// them, unless it denies. Seen to fail with denies doubted, and with a quoted operator taken
+// for one.
+func TestDoubtsOfRulesForSeveralCommands(t *testing.T) {
+	w := newWorld(t)
+	w.trust(w.write(FileName, `plugins: {filesystem: {}, own: {command: [./own]}}
+permissions:
+  - {action: shell, resource: "cd web && git *", effect: allow}
+  - {action: shell, resource: "make | tee log", effect: ask}
+  - {action: shell, resource: "echo * > out.txt", effect: allow}
+  - {action: shell, resource: "git * && *", effect: deny}
+  - {action: shell, resource: "echo 'a && b'*", effect: allow}
+  - {action: shell, resource: "go test *", effect: allow}
+  - {action: shell, resource: "timeout 5 go test", effect: allow}
+  - {action: shell, resource: "sh -c make", effect: allow}
+  - {action: shell, resource: "sh -c 'a; b'", effect: ask}
+  - {action: shell, resource: "*", effect: allow}
+  - {action: own/x, resource: "a; b", effect: allow}
+`))
+	c, err := w.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const none = " is a line of several commands, and the rule is for none of them: each is judged by itself, so write a rule for each"
+	want := []string{
+		`toolhost.yaml:3: "cd web && git *"` + none, `toolhost.yaml:4: "make | tee log"` + none,
+		`toolhost.yaml:5: "echo * > out.txt" writes a file, and the rule is for no command: what is written is judged as edit, and the command without it`,
+	}
+	if got := c.Locations[0].Doubts(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // TestCaseG02UnknownKeysInEveryLayer. Seen to fail with the user's file unchecked.
 func TestCaseG02UnknownKeysInEveryLayer(t *testing.T) {
 	w := newWorld(t)

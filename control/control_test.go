@@ -326,7 +326,9 @@ func TestLaw38PartsOverTheSocket(t *testing.T) {
 	c := client(t, s.dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	outcome := make(chan error, 1)
-	go func() { outcome <- s.engine.Gate(caller("s", "1")).PermitCommand(ctx, "make && git log > x", "sub") }()
+	go func() {
+		outcome <- s.engine.Gate(caller("s", "1")).PermitCommand(ctx, tool.CommandLine{Line: "make && git log > x", Directory: "sub"})
+	}()
 	got := waiting(t, c, 1)[0]
 	cancel()
 	receive(t, outcome)

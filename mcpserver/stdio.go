@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// maxMessage is how many bytes a client's message has at most.
+	// maxMessage is how many bytes a message over HTTP has at most, and maxLine one of the one
+	// client over streams: an input of 8 MiB, and what JSON makes of it.
 	maxMessage = 4 << 20
+	maxLine    = 16 << 20
 	// lastWords is how long calls may go on after the end of the input, so that what was
 	// asked before is answered; quietAfter is how long none must run to be sure that
 	// none comes.

@@ -29,7 +29,7 @@ type strict struct {
 func (s strict) Connect(ctx context.Context) (mcp.Connection, error) {
 	out := &locked{WriteCloser: s.out}
 	lines := &lines{closer: s.in, from: bufio.NewReader(s.in), answer: impatient{out}}
-	connection, err := (&mcp.IOTransport{Reader: lines, Writer: out, MaxLineLength: maxMessage}).Connect(ctx)
+	connection, err := (&mcp.IOTransport{Reader: lines, Writer: out, MaxLineLength: maxLine}).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,10 @@ func (l *lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, long, err := l.line()
 		if len(bytes.TrimSpace(line)) > 0 || long {
-			wrong := &faulty{code: jsonrpc.CodeInvalidRequest, what: "the message is longer than 4 MiB"}
-			if !long {
+			var wrong *faulty
+			if long {
+				wrong = &faulty{id: idIn(line), code: jsonrpc.CodeInvalidRequest, what: fmt.Sprintf("the message is longer than %d MiB", maxLine>>20)}
+			} else {
 				wrong = l.check(line)
 			}
 			if wrong == nil {
@@ -99,18 +101,47 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line is the next line, or that it was too long and is left out.
+// line is the next line. Of one that is too long it is the beginning.
 func (l *lines) line() (line []byte, long bool, err error) {
 	for {
 		part, err := l.from.ReadSlice('\n')
 		if !long {
 			line = append(line, part...)
 		}
-		if len(line) > maxMessage {
-			line, long = nil, true
+		if len(line) > maxLine {
+			line, long = bytes.Clone(line[:longBeginning]), true
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, long, err
+		}
+	}
+}
+
+// longBeginning is how much is kept of a message that is too long.
+const longBeginning = 64 << 10
+
+// idIn is the id of a request of which only the beginning is there, so that whoever waits for the
+// answer gets one; nil if it does not stand in it.
+func idIn(begin []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(begin))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	for {
+		key, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil
+		}
+		if key == "id" {
+			if c := value[0]; c == '"' || c == '-' || '0' <= c && c <= '9' {
+				return value
+			}
+			return nil
 		}
 	}
 }

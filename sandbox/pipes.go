@@ -32,6 +32,10 @@ type pipes struct {
 func openPipes(spec Spec) (*pipes, error) {
 	p := &pipes{}
 	err := p.openAlways()
+	if err == nil && spec.Joined {
+		_ = p.programStderr.Close()
+		p.programStderr = p.programStdout
+	}
 	switch jailed := spec.Policy != nil; {
 	case err != nil:
 	case spec.Terminal != nil && jailed:

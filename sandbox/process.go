@@ -73,8 +73,8 @@ type Process struct {
 type Usage struct {
 	// CPU is the processor time, for the program and for the system.
 	CPU time.Duration
-	// Memory is the most bytes that one of its processes had in memory at a time. It is no less than what the process took that
-	// started the program.
+	// Memory is the most bytes that one of its processes had in memory at a time. It is 0 where that is no more than what
+	// the process took that started the program, since it may be that.
 	Memory int64
 }
 

@@ -64,6 +64,9 @@ type Spec struct {
 	DirIs *FileID
 	// Stdin is what the program has as its standard input.
 	Stdin Stdin
+	// Joined makes the standard error of the program its standard output, so that the order in
+	// which it writes is kept; [Process.Stderr] is at its end then.
+	Joined bool
 	// Terminal gives it a terminal of its own, of that size, as its standard input, output
 	// and error and as the controlling terminal of a session that it leads. Stdin is then
 	// zero. A confined process needs the profile [Command] for it.

@@ -13,6 +13,15 @@ const (
 	ActionShell = "shell"
 )
 
+// The keys in the metadata of a request for [ActionShell] that say to which process a text is
+// typed, rather than run, and with which standard input a line is run: how that begins. What was
+// approved for good does not count for these, and nothing is saved of them: the input may be
+// commands too.
+const (
+	MetadataProcess = "process"
+	MetadataStdin   = "stdin"
+)
+
 // MetadataDirectory is the key in the metadata of a request for [ActionShell] that says in
 // which directory the command line runs: a path below the root, relative to it. Without it
 // the line runs in the root. It is judged, shown and saved with the line.

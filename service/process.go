@@ -14,6 +14,9 @@ const (
 	MaxStdin = 8 << 20
 	// MaxInput is the most bytes of one input to a process that runs.
 	MaxInput = 1 << 20
+	// MaxTypedLine is the most bytes of a line that is typed at a terminal: the system drops what
+	// is beyond it.
+	MaxTypedLine = 4095
 	// MaxProcesses is how many processes of one session may run beside its calls, and as many
 	// more may have ended and be remembered.
 	MaxProcesses = 16
@@ -59,7 +62,7 @@ type Command struct {
 	// wrote anything. 0 is never.
 	Timeout, Idle time.Duration
 	// Terminal gives it a terminal of that size, which is its standard input, output and
-	// error; nil is none.
+	// error; nil is none. Lines that are typed at it have at most MaxTypedLine bytes.
 	Terminal *TerminalSize
 	// Name is what a person calls a process that is started; it may be empty.
 	Name string
@@ -116,6 +119,8 @@ const (
 	// EndedByTimeout, EndedByIdle: its Timeout, its Idle.
 	EndedByTimeout Ending = "timeout"
 	EndedByIdle    Ending = "idle"
+	// EndedByCall: its call has hardly any time left, so that it can still be told.
+	EndedByCall Ending = "call"
 	// EndedByStop: it was stopped by a request, or with its session or its Location.
 	EndedByStop Ending = "stopped"
 )
@@ -136,8 +141,8 @@ type CommandResult struct {
 	Survivors string
 	// Duration is from the start to the end of the whole.
 	Duration time.Duration
-	// Stdout and Stderr are how many bytes it wrote, and Lost how many of them were dropped
-	// (law 19).
+	// Stdout and Stderr are how many bytes it wrote, which is all in Stdout where both were one
+	// stream, and Lost how many of them were dropped (law 19).
 	Stdout, Stderr int64
 	Lost           int64
 	// CPU is the processor time, and Memory the most bytes of one process, of all that ended
@@ -160,8 +165,24 @@ type ProcessInfo struct {
 	Started time.Time
 	// Written is how many bytes it has written, which is where its output goes on.
 	Written int64
+	// Unfinished is what was typed to it since the last end of a line, which what is typed next
+	// goes on with; of a long one the end. At stands for all that was typed to it.
+	Unfinished, At string
 	// Result is how it ended; nil while it runs.
 	Result *CommandResult
+}
+
+// A ProcessInput is what is typed to a process, or written to its standard input.
+type ProcessInput struct {
+	ID string
+	// Data is at most MaxInput bytes. What goes on an unfinished line is judged together with
+	// that.
+	Data []byte
+	// Last ends the input behind Data. At a terminal that is typed, and the program may read on.
+	Last bool
+	// At is the one of a [ProcessInfo]: nothing is written if something else was typed since.
+	// Empty is whatever was.
+	At string
 }
 
 // An OutputQuery asks for the output of a process.

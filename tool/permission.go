@@ -68,6 +68,22 @@ func (r *Refusal) Error() string {
 	return text
 }
 
+// A CommandLine is one that a service is about to run, or to hand to a process.
+type CommandLine struct {
+	Line string
+	// Directory is where it runs, relative to the Location's root and below it; "." is the
+	// root, and empty as well. The files that redirections of the line write are those of it.
+	Directory string
+	// Process is the process that it is typed to, as a person knows it. It is judged as a line
+	// then, since the process may be a shell. Empty is a line that is run.
+	Process string
+	// Stdin is how the standard input begins that the line is run with; empty is none.
+	//
+	// What is typed, or is run with an input, is another thing than the line alone: nothing of
+	// it is approved for good, and what was does not count.
+	Stdin string
+}
+
 // A Gate answers the permission questions of one call, and remembers the
 // answers for that call. It is made for the call by the registry and safe for
 // concurrent use. Every error is a [*Refusal], or the context's cause; a gate for
@@ -82,11 +98,9 @@ type Gate interface {
 	// refuse, since the tool asserts by itself (law 32); for anybody else's call it
 	// is judged in full under the built-ins' action (law 33).
 	Permit(ctx context.Context, action string, resources ...string) error
-	// PermitCommand is Permit of one command line that is to run in a directory, which is
-	// relative to the Location's root and below it, "." being the root and empty as well.
-	// The files that redirections of the line write are those of that directory. One that
-	// is no such path is refused.
-	PermitCommand(ctx context.Context, line, directory string) error
+	// PermitCommand is Permit of one command line. A directory that is not below the root is
+	// refused.
+	PermitCommand(ctx context.Context, line CommandLine) error
 	// Allows says, without asking anybody, whether a search or listing may show the
 	// resource (law 39).
 	Allows(action, resource string) bool

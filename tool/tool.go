@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"time"
 )
 
 // A Tool is everything a caller of it needs: what it says of itself and its one
@@ -74,6 +75,9 @@ type Call struct {
 	// Gate answers permission questions about this call. It is nil for a tool that
 	// was given no service (law 6).
 	Gate Gate
+	// Left is how long the call may still take, of a call that runs: for who can end in time
+	// what would be lost otherwise. It stands still while a person is asked. Nil is not known.
+	Left func() time.Duration
 	// Progress receives what the executor reports while it runs. It may be nil and
 	// must not block; it is not called after Execute returned.
 	Progress func(Progress)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/permission/command"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -132,7 +136,11 @@ func (a *app) call(ctx context.Context, capture *registry.Capture, name string, 
 	}
 	described := describe(name, input, settlement.Error)
 	if hint != "" {
-		described = fmt.Errorf("%w; %s", described, hint)
+		between := "; "
+		if strings.Contains(described.Error(), "\n") {
+			between = "\n"
+		}
+		described = fmt.Errorf("%w%s%s", described, between, hint)
 	}
 	return &exitError{settled(settlement), described}
 }
@@ -278,7 +286,7 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 		}
 		advice := "--approve ask waits for an answer from another terminal"
 		if strings.Contains(refusal.Reason, "(default)") || strings.Contains(refusal.Reason, "no rule speaks of it") {
-			advice += fmt.Sprintf("; a rule in your own or the project's configuration allows it: {action: %q, resource: %q, effect: allow}", refusal.Action, refusal.Resource)
+			advice += "; " + allowing(name, refusal)
 		}
 		return fmt.Errorf("%s: %s: %s; %s", name, e.Kind, e.Message, advice)
 	}
@@ -288,5 +296,38 @@ func describe(name string, input json.RawMessage, e *tool.Error) error {
 	if e.Kind.Status() == tool.Rejected { // one line, whoever wrote the reason
 		return fmt.Errorf("%s: %s: %s", name, e.Kind, cell(e.Message))
 	}
+	if strings.Contains(strings.TrimSuffix(e.Message, "\n"), "\n") { // what the tool says is exact, its first line too
+		return fmt.Errorf("%s: %s:\n%s", name, e.Kind, strings.TrimSuffix(e.Message, "\n"))
+	}
 	return fmt.Errorf("%s: %s: %s", name, e.Kind, e.Message)
+}
+
+// allowing says which rule would allow what was refused, or why none would. A rule is looked
+// at for each simple command of a command line, and never for the line.
+func allowing(name string, refusal *tool.Refusal) string {
+	resource := refusal.Resource
+	if refusal.Action == service.ActionShell {
+		line := command.Read(resource)
+		doubt := line.Doubt
+		var certain []string
+		for _, c := range line.Commands {
+			if !c.Possible {
+				certain = append(certain, c.Plain)
+				doubt = cmp.Or(doubt, c.Doubt)
+			}
+		}
+		for _, w := range line.Writes {
+			doubt = cmp.Or(doubt, w.Doubt)
+		}
+		switch {
+		case doubt != "":
+			return "no rule can allow it, since it " + cell(doubt)
+		case len(certain) != 1 || len(line.Writes) > 0:
+			return "a rule in your own or the project's configuration for each of its commands, and of the files that it writes, that is asked for allows it: toolhost explain " +
+				name + " with the same input lists them"
+		}
+		resource = certain[0]
+	}
+	return fmt.Sprintf("a rule in your own or the project's configuration allows it: {action: %q, resource: %q, effect: allow}",
+		refusal.Action, permission.Escape(resource))
 }

@@ -19,7 +19,7 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Check the configuration and start every plugin once",
 		Long: `Check the configuration, activate the Location, and print the state of each
 plugin with the reason where one does not serve. Rules that are for a directory and
-not for what is in it are said.
+not for what is in it are said, and those for a line of several commands.
 
 Exit status: 0 every plugin is ready, 2 the configuration is wrong, 4 a plugin
 failed.`,

@@ -60,12 +60,15 @@ const oneShot = "this host ends with this call, and every process with it: run t
 
 // withHost opens the host for f, with its audit log, and the control socket where
 // something can be answered through it. once is empty for a host that goes on when a call
-// has ended.
+// has ended. A command that examines calls nothing: it is told what a host would do that goes on.
 func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, once string, log *slog.Logger, f func(context.Context, *host.Host) error) (err error) {
 	audit := state.NewAudit(state.AuditOptions{Redact: cfg.Audit.Redact})
 	supervision := location.Supervision{}
 	if once != "" {
 		supervision.Restarts = -1 // what failed is said, and not waited for
+	}
+	if a.examines {
+		once = ""
 	}
 	h, err := host.Open(ctx, cfg, host.Options{
 		Approver: by.Approver,

@@ -210,7 +210,7 @@ func (nobody) Assert(context.Context, tool.PermissionRequest) error {
 func (nobody) Permit(context.Context, string, ...string) error {
 	return fmt.Errorf("not for a command")
 }
-func (nobody) PermitCommand(context.Context, string, string) error {
+func (nobody) PermitCommand(context.Context, tool.CommandLine) error {
 	return fmt.Errorf("not for a command")
 }
 func (nobody) Allows(string, string) bool { return false }

@@ -49,11 +49,11 @@ func (g *gate) Assert(_ context.Context, r tool.PermissionRequest) error {
 	return nil
 }
 
-func (g *gate) Permit(context.Context, string, ...string) error     { return nil }
-func (g *gate) PermitCommand(context.Context, string, string) error { return nil }
-func (g *gate) Allows(string, string) bool                          { return true }
-func (g *gate) Denies(string, string) bool                          { return false }
-func (g *gate) Refused() *tool.Refusal                              { return nil }
+func (g *gate) Permit(context.Context, string, ...string) error       { return nil }
+func (g *gate) PermitCommand(context.Context, tool.CommandLine) error { return nil }
+func (g *gate) Allows(string, string) bool                            { return true }
+func (g *gate) Denies(string, string) bool                            { return false }
+func (g *gate) Refused() *tool.Refusal                                { return nil }
 
 // nobody is the services that every plugin has.
 type nobody struct{}
@@ -236,7 +236,7 @@ func TestNoGate(t *testing.T) {
 	if _, ok := errors.AsType[*tool.Refusal](err); !ok {
 		t.Errorf("reading = %v, want a refusal", err)
 	}
-	if (closedGate{}).Allows("read", "x") || (closedGate{}).Refused() != nil || (closedGate{}).Permit(t.Context(), "read") == nil || (closedGate{}).PermitCommand(t.Context(), "ls", ".") == nil {
+	if (closedGate{}).Allows("read", "x") || (closedGate{}).Refused() != nil || (closedGate{}).Permit(t.Context(), "read") == nil || (closedGate{}).PermitCommand(t.Context(), tool.CommandLine{Line: "ls", Directory: "."}) == nil {
 		t.Error("the closed gate is open")
 	}
 }

@@ -38,6 +38,7 @@ type Lease struct {
 	silent  string        // why nothing is asked; empty when it may be
 	idle    chan struct{} // closed when it ended and the last callback did
 	events  events
+	left    func() time.Duration // how long the call may take yet; nil is as long as it likes
 
 	mu      sync.Mutex
 	told    map[string]bool                    // under mu: the services by which it was contradicted
@@ -52,6 +53,7 @@ func newLease(b *Broker, call tool.Call, silent string) *Lease {
 	return &Lease{
 		broker: b, token: rand.Text(), idle: make(chan struct{}), silent: silent,
 		gate: call.Gate, effects: call.Effects, whose: call.Identity, tool: call.Tool,
+		left:    call.Left,
 		events:  events{output: call.Output, progress: call.Progress},
 		running: map[uint64]context.CancelCauseFunc{}, roots: map[uint64]*filesystem.Root{}, told: map[string]bool{},
 		stages: new(Stages),

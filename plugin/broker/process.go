@@ -42,13 +42,13 @@ func (p *processes) Output(ctx context.Context, query service.OutputQuery) (serv
 	return onProcess(ctx, p.broker, output, query, (*process.Service).Output)
 }
 
-func (p *processes) Input(ctx context.Context, id string, data []byte, last bool) error {
+func (p *processes) Input(ctx context.Context, in service.ProcessInput) error {
 	l, ctx, done, err := p.broker.use(ctx, input)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return p.broker.options.Process.Input(ctx, l.runner(), id, data, last)
+	return p.broker.options.Process.Input(ctx, l.runner(), in)
 }
 
 func (p *processes) Stop(ctx context.Context, id string) (service.ProcessInfo, error) {
@@ -82,6 +82,7 @@ func onProcess[Query, Answer any](
 func (l *Lease) runner() process.Caller {
 	c := process.Caller{
 		Gate: l.gate, Session: l.whose.Session, Plugin: l.broker.options.Plugin, Profile: l.broker.options.Profile,
+		Left: l.left,
 	}
 	if l.events.output != nil {
 		c.Output = (*commandOutput)(&l.events)

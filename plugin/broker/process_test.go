@@ -34,7 +34,7 @@ func processMethods(ctx context.Context, p wire.Process) (looks, runs map[string
 	_, runs["Run"] = p.Run(ctx, command, func(context.Context, service.Chunk) error { return nil })
 	_, runs["Run to the output"] = p.Run(ctx, command, nil)
 	_, runs["Start"] = p.Start(ctx, command)
-	runs["Input"] = p.Input(ctx, "none", nil, true)
+	runs["Input"] = p.Input(ctx, service.ProcessInput{ID: "none", Last: true})
 	_, runs["Stop"] = p.Stop(ctx, "none")
 	return looks, runs
 }

@@ -49,8 +49,8 @@ func (closedGate) Permit(_ context.Context, action string, resources ...string) 
 	return closed(action, resources)
 }
 
-func (closedGate) PermitCommand(_ context.Context, line, _ string) error {
-	return closed(service.ActionShell, []string{line})
+func (closedGate) PermitCommand(_ context.Context, line tool.CommandLine) error {
+	return closed(service.ActionShell, []string{line.Line})
 }
 
 func (closedGate) Allows(string, string) bool { return false }

@@ -302,12 +302,12 @@ func wantKind(t testing.TB, kind tool.Kind, err error) string {
 // openGate allows everything.
 type openGate struct{}
 
-func (openGate) Assert(context.Context, tool.PermissionRequest) error { return nil }
-func (openGate) Permit(context.Context, string, ...string) error      { return nil }
-func (openGate) PermitCommand(context.Context, string, string) error  { return nil }
-func (openGate) Allows(string, string) bool                           { return true }
-func (openGate) Denies(string, string) bool                           { return false }
-func (openGate) Refused() *tool.Refusal                               { return nil }
+func (openGate) Assert(context.Context, tool.PermissionRequest) error  { return nil }
+func (openGate) Permit(context.Context, string, ...string) error       { return nil }
+func (openGate) PermitCommand(context.Context, tool.CommandLine) error { return nil }
+func (openGate) Allows(string, string) bool                            { return true }
+func (openGate) Denies(string, string) bool                            { return false }
+func (openGate) Refused() *tool.Refusal                                { return nil }
 
 func within(t testing.TB, d time.Duration, what string, f func()) {
 	t.Helper()

@@ -26,6 +26,8 @@ type (
 	Ending = service.Ending
 	// ProcessInfo is what is known of a process that runs beside the call that started it.
 	ProcessInfo = service.ProcessInfo
+	// ProcessInput is what is typed to a process.
+	ProcessInput = service.ProcessInput
 	// OutputQuery asks for the output of a process.
 	OutputQuery = service.OutputQuery
 	// ProcessOutput is a part of the output of a process.
@@ -41,6 +43,7 @@ const (
 	EndedItself    = service.EndedItself
 	EndedByTimeout = service.EndedByTimeout
 	EndedByIdle    = service.EndedByIdle
+	EndedByCall    = service.EndedByCall
 	EndedByStop    = service.EndedByStop
 )
 
@@ -112,13 +115,14 @@ func (p *Processes) Output(ctx context.Context, query OutputQuery) (ProcessOutpu
 	return output, fromService(ctx, Commands, err)
 }
 
-// Input writes to the standard input of a process of the session and, if last, ends it. It is
-// an error if the process does not take all of it within some seconds.
-func (p *Processes) Input(ctx context.Context, id string, data []byte, last bool) error {
+// Input writes to the standard input of a process of the session, or types at its terminal. It
+// is judged as a command line, with what was typed before on the same line. It is an error if the
+// process does not take all of it within some seconds.
+func (p *Processes) Input(ctx context.Context, input ProcessInput) error {
 	if err := needsCall(ctx, Commands); err != nil {
 		return err
 	}
-	return fromService(ctx, Commands, p.client.Input(ctx, id, data, last))
+	return fromService(ctx, Commands, p.client.Input(ctx, input))
 }
 
 // Stop ends a process of the session with all that it started: it is asked to, and killed soon

@@ -31,23 +31,44 @@ type outputOutput struct {
 	Raw     bool    `json:"raw,omitempty" jsonschema:"true when there are bytes in it that are no characters"`
 
 	Notes []string `json:"notes,omitempty" jsonschema:"the state of the process, what is missing, and how to go on"`
+
+	more bool // there is more to be shown now
 }
 
 func (t tools) output(ctx context.Context, _ sdk.Call, in outputInput) (outputOutput, error) {
 	if in.WaitMS < 0 || in.WaitMS > maxWait {
 		return outputOutput{}, sdk.Failuref("wait_ms is %d: give 1 to %d, or leave it out", in.WaitMS, maxWait)
 	}
-	wait, _ := within(ctx, time.Duration(in.WaitMS)*time.Millisecond)
-	part, err := t.processes.Output(ctx, sdk.OutputQuery{ID: in.ID, Since: in.Since, Wait: wait})
+	query := sdk.OutputQuery{ID: in.ID, Since: in.Since, Wait: time.Duration(in.WaitMS) * time.Millisecond}
+	part, shown, err := t.part(ctx, query)
+	if began := time.Now(); err == nil && len(shown) == 0 && len(part.Data) > 0 && query.Wait > 0 { // of a character that has not ended
+		rest := sdk.OutputQuery{ID: in.ID, Since: part.Next, Wait: query.Wait}
+		if _, err := t.processes.Output(ctx, rest); err != nil {
+			return outputOutput{}, sdk.ToFailure(err)
+		}
+		query.Since, query.Wait = part.From, max(0, query.Wait-time.Since(began))
+		part, shown, err = t.part(ctx, query)
+	}
 	if err != nil {
 		return outputOutput{}, sdk.ToFailure(err)
 	}
-	whole := part.Process.Result != nil && part.Next >= part.Process.Written
-	shown := page(part.Data, whole)
-	return outputOutput{
+	out := outputOutput{
 		Process: processOf(part.Process), Text: string([]rune(string(shown))), // each byte that is no character is one
 		From: part.From, Next: part.From + int64(len(shown)), Dropped: part.Dropped, Raw: !utf8.Valid(shown),
-	}, nil
+	}
+	_, cut := page(part.Data, false)
+	out.more = cut || part.Next < part.Process.Written
+	return out, nil
+}
+
+// part gives a part of an output, and what is shown of it.
+func (t tools) part(ctx context.Context, query sdk.OutputQuery) (sdk.ProcessOutput, []byte, error) {
+	part, err := t.processes.Output(ctx, query)
+	if err != nil {
+		return sdk.ProcessOutput{}, nil, err
+	}
+	shown, _ := page(part.Data, part.Process.Result != nil && part.Next >= part.Process.Written)
+	return part, shown, nil
 }
 
 // What one answer shows, which leaves the notes room within 50 KiB and 2,000 lines.
@@ -57,9 +78,10 @@ const (
 )
 
 // page is the beginning of the data that an answer shows: as many whole lines as fit, or of a
-// line that is too long as much as does. A character whose rest may follow is left to the
-// next page, unless this is the end.
-func page(data []byte, whole bool) []byte {
+// line that is too long as much as does; cut says that it is not all. A character, or a
+// sequence that controls a terminal, whose rest may follow is left to the next page, unless this
+// is the end.
+func page(data []byte, whole bool) (shown []byte, cut bool) {
 	end := len(data)
 	for i, lines := 0, 0; i < end; i++ {
 		if data[i] == '\n' {
@@ -73,14 +95,22 @@ func page(data []byte, whole bool) []byte {
 		if end = bytes.LastIndexByte(data[:textBytes], '\n') + 1; end == 0 {
 			end = textBytes - unfinished(data[:textBytes])
 		}
-	case end == len(data) && !whole:
-		end -= unfinished(data)
+	case end == len(data):
+		if !whole {
+			end -= unfinished(data)
+		}
+		return data[:end], false
 	}
-	return data[:end]
+	return data[:end], true
 }
 
-// unfinished is how many bytes at the end are the beginning of a character.
+// unfinished is how many bytes at the end are the beginning of a character, or of a sequence
+// that controls a terminal.
 func unfinished(data []byte) int {
+	const longest = 256 // bytes of a sequence that is waited for
+	if at := bytes.LastIndexByte(data, escape); at >= 0 && len(data)-at < longest && !complete(data[at+1:]) {
+		return len(data) - at
+	}
 	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
 		if last := data[len(data)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {
@@ -90,6 +120,23 @@ func unfinished(data []byte) int {
 		}
 	}
 	return 0
+}
+
+const escape = 0x1b
+
+// complete reports whether what stands behind an escape is a whole sequence, or none.
+func complete(rest []byte) bool {
+	if len(rest) == 0 {
+		return false
+	}
+	ends := func(c byte) bool { return c < 0x20 || 0x30 <= c } // behind intermediate bytes
+	switch rest[0] {
+	case '[':
+		rest, ends = rest[1:], func(c byte) bool { return c < 0x20 || 0x40 <= c }
+	case ']', 'P', 'X', '^', '_': // to a bell, the end of the line, or the next escape
+		rest, ends = rest[1:], func(c byte) bool { return c == 0x07 || c == '\n' }
+	}
+	return bytes.ContainsFunc(rest, func(r rune) bool { return r > 0x7f || ends(byte(r)) })
 }
 
 func projectOutput(_ outputInput, out outputOutput) (outputOutput, []sdk.Content) {
@@ -102,7 +149,7 @@ func projectOutput(_ outputInput, out outputOutput) (outputOutput, []sdk.Content
 	}
 	state := out.Process.label() + ": " + out.Process.state()
 	switch running := out.Process.Result == nil; {
-	case out.Next < out.Process.Written:
+	case out.more:
 		state += fmt.Sprintf("; more of its output follows: since=%d", out.Next)
 	case running && out.Text == "":
 		state += fmt.Sprintf("; no output from since=%d on yet", out.Next)

@@ -134,7 +134,7 @@ func TestDefinitions(t *testing.T) {
 			Input: map[string]string{
 				"command": "string*", "cwd": "string", "stdin": "string", "timeout_ms": "integer", "pty": "boolean", "columns": "integer", "rows": "integer",
 			},
-			Output: []string{"directory", "ending", "exit_code", "duration_ms", "stdout_bytes", "stderr_bytes"}, Effects: "process",
+			Output: []string{"directory", "ending", "exit_code", "duration_ms", "output_bytes"}, Effects: "process",
 		},
 		"process_start": {
 			Input: map[string]string{
@@ -200,6 +200,8 @@ func TestLaw33WhatIsAsked(t *testing.T) {
 		{"shell", on("command", "touch ran; echo 'a  b'\n", "cwd", "./link/../link"), "touch ran; echo 'a  b'\n", map[string]string{"directory": "real"}},
 		{"shell", on("command", "touch ran"), "touch ran", map[string]string{"directory": "."}},
 		{"process_start", on("command", "touch ran", "cwd", p.Root()+"/link"), "touch ran", map[string]string{"directory": "real"}},
+		{"shell", on("command", "cat", "stdin", "rm -rf x\n"), "cat", map[string]string{"directory": ".", "stdin": `"rm -rf x\n", of 9 bytes`}},
+		{"process_input", on("id", id, "text", "\x03"), "", nil},
 		{"process_input", on("id", id, "text", "y\n"), "y\n", map[string]string{"directory": "real", "process": "process " + id + ` "web": cat`}},
 		{"process_output", on("id", id), "", nil},
 		{"process_list", "{}", "", nil},
@@ -327,7 +329,7 @@ func TestShell(t *testing.T) {
 		t.Errorf("got %s, want %q", o, want)
 	}
 	got := value[shellOutput](t, o)
-	if got.Directory != "sub" || got.ExitCode == nil || *got.ExitCode != 0 || got.StdoutBytes != int64(len(p.Root()))+9 || got.StderrBytes != 4 || len(got.Notes) != 1 {
+	if got.Directory != "sub" || got.ExitCode == nil || *got.ExitCode != 0 || got.OutputBytes != int64(len(p.Root()))+13 || len(got.Notes) != 1 {
 		t.Errorf("got %+v", got)
 	}
 	if o := call(t, p, "shell", "command", "exec sleep .01"); !strings.HasPrefix(o.Text, "[no output]\n[exit status 0, 0.0") {

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -78,21 +77,6 @@ func checkShell(shell string) error {
 		return nil
 	}
 	return fmt.Errorf("setting shell is %q: give the name of one of %s, or an absolute path of one", shell, shells)
-}
-
-// reserve is what is left of the time of a call when its command must be over, for the
-// ending of it and for the answer.
-const reserve = 3 * time.Second
-
-// within is as much of the duration as the call has time for, and whether that is less.
-func within(ctx context.Context, d time.Duration) (time.Duration, bool) {
-	deadline, bounded := ctx.Deadline()
-	if !bounded {
-		return d, false
-	}
-	left := time.Until(deadline)
-	most := max(left-reserve, left/2, shortest)
-	return min(d, most), most < d
 }
 
 // terminal is the terminal that is asked for, or nil. The error is a failure.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // shellDescription tells the model the bounds that the settings make.
 func (t tools) shellDescription() string {
-	return `Run a command line in a shell and wait for its end. The answer is what it wrote, standard output and standard error together as they came, and below that, in square brackets, how it ended and how long it took. Another exit status than 0, a signal and a timeout are failures, whose text has the output too.
+	return `Run a command line in a shell and wait for its end. The answer is what it wrote, standard output and standard error together in the order of writing, and below that, in square brackets, how it ended and how long it took. Another exit status than 0, a signal and a timeout are failures, whose text has the output too.
 Each call has a new shell, so cd and variables do not last: give cwd. The status is the shell's own, of a pipe that of its last command; no options are set. Standard input is empty unless stdin is given, there is no terminal unless pty is true, and no network unless the project's configuration gives it.
 When the line is over, all that it left running is ended: for a server, a watcher, or what takes long, use process_start. A command is ended after ` + seconds(t.run.timeout) + ` unless timeout_ms says otherwise.`
 }
@@ -50,13 +51,12 @@ func (t tools) shell(ctx context.Context, _ sdk.Call, in shellInput) (sdk.Prepar
 		Line: in.Command, Directory: in.Cwd, Shell: t.run.shell, Stdin: []byte(in.Stdin), Idle: t.run.idle, Terminal: size,
 	}
 	return prepare(ctx, t, command, false, func(ctx context.Context, command sdk.Command) (shellOutput, error) {
-		var cut bool
-		command.Timeout, cut = within(ctx, timeout)
+		command.Timeout = timeout
 		result, err := t.processes.Run(ctx, command, nil)
 		if err != nil {
 			return shellOutput{}, sdk.ToFailure(err)
 		}
-		notes := t.notes(command, result, cut)
+		notes := t.notes(command, result)
 		if !succeeded(result) {
 			return shellOutput{}, sdk.Failure(bracketed(notes))
 		}
@@ -98,6 +98,9 @@ func prepare[Out any](
 	if plan.Confined != "" {
 		metadata["confined"] = plan.Confined
 	}
+	if len(command.Stdin) > 0 {
+		metadata["stdin"] = fmt.Sprintf("%s, of %d bytes", quoted(string(command.Stdin)), len(command.Stdin))
+	}
 	return sdk.Preparation[Out]{
 		Irreversible: true, // of what a program does nobody knows
 		Requests:     []sdk.PermissionRequest{{Action: "shell", Resources: []string{command.Line}, Metadata: metadata}},
@@ -111,9 +114,8 @@ func succeeded(r sdk.CommandResult) bool {
 	return r.Ending == sdk.EndedItself && r.Signal == "" && r.Code == 0
 }
 
-// notes are what stands below the output of a command; cut says that its call had less time
-// than it might have taken.
-func (t tools) notes(command sdk.Command, r sdk.CommandResult, cut bool) []string {
+// notes are what stands below the output of a command.
+func (t tools) notes(command sdk.Command, r sdk.CommandResult) []string {
 	var notes []string
 	if r.Stdout+r.Stderr == 0 {
 		notes = append(notes, "no output")
@@ -126,8 +128,8 @@ func (t tools) notes(command sdk.Command, r sdk.CommandResult, cut bool) []strin
 		over = ": the command was ended"
 	}
 	switch {
-	case r.Ending == sdk.EndedByTimeout && cut:
-		notes = append(notes, "timed out after "+seconds(command.Timeout)+", as long as this call may take"+over+"; use process_start for what takes longer")
+	case r.Ending == sdk.EndedByCall:
+		notes = append(notes, "timed out after "+seconds(r.Duration)+", as long as this call may take"+over+"; use process_start for what takes longer")
 	case r.Ending == sdk.EndedByTimeout:
 		notes = append(notes, "timed out after "+seconds(command.Timeout)+over+
 			"; give timeout_ms, at most "+strconv.FormatInt(t.run.max.Milliseconds(), 10)+", or use process_start for what goes on")

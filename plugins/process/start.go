@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/toolhost/toolhost/plugin/sdk"
 )
@@ -62,8 +63,12 @@ type inputOutput struct {
 	Since int64  `json:"since" jsonschema:"where the output stood when this was called; process_output shows what came from there on"`
 }
 
+// interrupt is what ends a command at a terminal, and runs nothing.
+const interrupt = "\x03"
+
 // input prepares a text for a process, which is asked for as a line in the directory of the
-// process is. Who only closes the input says nothing to it that was not asked for.
+// process is, with what stands in the same line already. Who only closes the input, or interrupts,
+// says nothing to it that was not asked for.
 func (t tools) input(ctx context.Context, _ sdk.Call, in inputInput) (sdk.Preparation[inputOutput], error) {
 	switch {
 	case in.Text == "" && !in.End:
@@ -82,14 +87,14 @@ func (t tools) input(ctx context.Context, _ sdk.Call, in inputInput) (sdk.Prepar
 		Irreversible: true,
 		Targets:      []string{info.Directory},
 		Commit: func(ctx context.Context, _ sdk.Call) (inputOutput, error) {
-			if err := t.processes.Input(ctx, in.ID, []byte(in.Text), in.End); err != nil {
+			if err := t.processes.Input(ctx, sdk.ProcessInput{ID: in.ID, Data: []byte(in.Text), Last: in.End, At: info.At}); err != nil {
 				return inputOutput{}, sdk.ToFailure(err)
 			}
 			return inputOutput{ID: in.ID, Bytes: len(in.Text), Ended: in.End, Since: info.Written}, nil
 		},
 	}
-	if in.Text != "" {
-		p.Requests = []sdk.PermissionRequest{{Action: "shell", Resources: []string{in.Text}, Metadata: map[string]string{
+	if strings.Trim(in.Text, interrupt) != "" {
+		p.Requests = []sdk.PermissionRequest{{Action: "shell", Resources: []string{info.Unfinished + in.Text}, Metadata: map[string]string{
 			"directory": info.Directory, "process": processOf(info).label() + ": " + short(info.Line),
 		}}}
 	}

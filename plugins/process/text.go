@@ -15,12 +15,11 @@ import (
 
 // An ending is how a command ended, as a program reads it.
 type ending struct {
-	Ending      string   `json:"ending" jsonschema:"exited when it ended by itself or by a signal from elsewhere; timeout, idle or stopped when it was ended"`
+	Ending      string   `json:"ending" jsonschema:"exited when it ended by itself or by a signal from elsewhere; timeout, idle, call or stopped when it was ended"`
 	ExitCode    *int     `json:"exit_code" jsonschema:"the exit status; null when a signal ended it"`
 	Signal      string   `json:"signal,omitempty" jsonschema:"the signal that ended it, such as SIGKILL"`
 	DurationMS  int64    `json:"duration_ms" jsonschema:"from the start to the end of all that it started"`
-	StdoutBytes int64    `json:"stdout_bytes" jsonschema:"how many bytes it wrote to its standard output"`
-	StderrBytes int64    `json:"stderr_bytes" jsonschema:"how many bytes it wrote to its standard error"`
+	OutputBytes int64    `json:"output_bytes" jsonschema:"how many bytes it wrote"`
 	LostBytes   int64    `json:"lost_bytes,omitempty" jsonschema:"how many of these bytes were dropped, which nobody has"`
 	LeftRunning bool     `json:"left_running,omitempty" jsonschema:"true when it left processes running, which were ended with it"`
 	Survivors   string   `json:"survivors,omitempty" jsonschema:"what could not be ended"`
@@ -31,7 +30,7 @@ type ending struct {
 
 func endingOf(r sdk.CommandResult) ending {
 	e := ending{
-		Ending: string(r.Ending), Signal: r.Signal, DurationMS: r.Duration.Milliseconds(), StdoutBytes: r.Stdout, StderrBytes: r.Stderr,
+		Ending: string(r.Ending), Signal: r.Signal, DurationMS: r.Duration.Milliseconds(), OutputBytes: r.Stdout + r.Stderr,
 		LostBytes: r.Lost, LeftRunning: r.LeftRunning, Survivors: r.Survivors, CPUMS: r.CPU.Milliseconds(), MemoryBytes: r.Memory,
 		Lacks: r.Lacks,
 	}
@@ -46,6 +45,8 @@ func (e ending) words() string {
 	switch {
 	case e.Ending == string(sdk.EndedByTimeout):
 		return "timed out"
+	case e.Ending == string(sdk.EndedByCall):
+		return "ended with the time of its call"
 	case e.Ending == string(sdk.EndedByIdle):
 		return "wrote nothing for too long, and was ended"
 	case e.Ending == string(sdk.EndedByStop):

@@ -124,7 +124,7 @@ type Approvals interface {
 // approvesAll reports whether each of the resources of the request is approved. None
 // are not.
 func approvesAll(saved []SavedPattern, r *Request) bool {
-	return len(r.Resources) > 0 && !slices.ContainsFunc(r.Resources, func(resource string) bool {
+	return len(r.Resources) > 0 && !hasInput(r.Action, r.Metadata) && !slices.ContainsFunc(r.Resources, func(resource string) bool {
 		extent := extent(r.Action, resource, r.Directory)
 		return !slices.ContainsFunc(saved, func(s SavedPattern) bool { return s.matches(r.Action, extent) })
 	})

@@ -203,7 +203,7 @@ func (e *Engine) Explain(ctx context.Context, caller Caller, request tool.Permis
 	for i, resource := range request.Resources {
 		x := e.policy.explain(request.Action, resource, directory, agent, &misses)
 		if x.Effect == Ask {
-			if by := saved.find(ctx, extent(x.Action, x.Resource, directory)); by != nil {
+			if by := saved.find(ctx, extent(x.Action, x.Resource, directory)); by != nil && !hasInput(request.Action, request.Metadata) {
 				x.Approved = &ApprovedBy{by.ID, by.Pattern}
 			} else {
 				asked = append(asked, x.Resource)
@@ -246,6 +246,9 @@ func unassertable(request tool.PermissionRequest, agent, reason string) []Explan
 func (c *Caller) always(request tool.PermissionRequest, asked []string) []string {
 	if key := c.key(request.Action); !key.complete() {
 		return nil // an approval could not say whose it is
+	}
+	if hasInput(request.Action, request.Metadata) {
+		return nil
 	}
 	patterns := request.Save
 	if request.Action == service.ActionShell {

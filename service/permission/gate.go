@@ -78,12 +78,18 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 }
 
 // PermitCommand implements [tool.Gate].
-func (g *gate) PermitCommand(ctx context.Context, line, directory string) error {
+func (g *gate) PermitCommand(ctx context.Context, line tool.CommandLine) error {
 	return g.inTurn(ctx, func() error {
-		return g.permit(ctx, tool.PermissionRequest{
-			Action: service.ActionShell, Resources: []string{line},
-			Metadata: map[string]string{service.MetadataDirectory: path.Clean(directory)},
-		})
+		request := tool.PermissionRequest{
+			Action: service.ActionShell, Resources: []string{line.Line},
+			Metadata: map[string]string{service.MetadataDirectory: path.Clean(line.Directory)},
+		}
+		for key, value := range map[string]string{service.MetadataProcess: line.Process, service.MetadataStdin: line.Stdin} {
+			if value != "" {
+				request.Metadata[key] = value
+			}
+		}
+		return g.permit(ctx, request)
 	})
 }
 
@@ -154,6 +160,7 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 	directory := directoryOf(&request)
 	ask := Request{Caller: g.caller, Action: request.Action, Directory: directory, Save: request.Save, Metadata: request.Metadata}
 	saved := g.engine.savedFor(&g.caller, request.Action)
+	typed := hasInput(request.Action, request.Metadata)
 	var parts []Part // of the command lines that are asked for
 	for _, resource := range request.Resources {
 		resource, _ = canonical(request.Action, resource)
@@ -162,7 +169,7 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 		case v.Effect == Deny:
 			return g.deny(request.Action, resource, v)
 		case v.Effect == Ask && !g.granted[question{request.Action, resource, directory}]:
-			if by := saved.find(ctx, extent(request.Action, resource, directory)); by != nil {
+			if by := saved.find(ctx, extent(request.Action, resource, directory)); by != nil && !typed {
 				g.approved(request.Action, resource, *by)
 				continue
 			}
@@ -177,7 +184,10 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 		return nil
 	}
 	ask.Judged, ask.Unlisted = listed(parts)
-	if exact {
+	switch {
+	case typed:
+		ask.Save = nil
+	case exact:
 		ask.Save = exactly(request.Action, ask.Resources, directory)
 	}
 	if saved.err != nil {
@@ -197,6 +207,12 @@ func (g *gate) evaluate(action, resource, directory string) (Verdict, []Part) {
 		return v, nil
 	}
 	return v, t.parts
+}
+
+// hasInput says whether more than a command line is asked for: a text that is typed, or a line
+// with an input. Approvals for good are of lines alone.
+func hasInput(action string, metadata map[string]string) bool {
+	return action == service.ActionShell && metadata[service.MetadataProcess]+metadata[service.MetadataStdin] != ""
 }
 
 // exactly is what "always" saves for command lines, and for what a service asks by

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/tool"
 )
 
 // inputPatience is how long a process may take to read what it is sent.
@@ -38,6 +40,10 @@ type beside struct {
 
 	input chan struct{} // holds a token while something is sent to it; the holder owns over
 	over  bool          // it gets no more
+
+	typing     sync.Mutex // guards what follows
+	typed      int64      // bytes that were sent to it
+	unfinished []byte     // those since the last end of a line, of many the last ones
 }
 
 func (b *beside) isOver() bool {
@@ -55,6 +61,7 @@ func (b *beside) info() service.ProcessInfo {
 		ID: b.id, Name: b.command.Name, Line: b.command.Line, Directory: b.command.place.Path, Terminal: b.command.Terminal,
 		Started: b.started, Written: b.output.total(),
 	}
+	i.Unfinished, i.At = b.line()
 	if b.isOver() {
 		result := b.result
 		i.Result = &result
@@ -156,7 +163,8 @@ func (s *Service) beside(ctx context.Context, b *beside) error {
 	defer b.output.end()
 	defer close(b.ended)
 	began := false
-	out := &sinks{chunk: func(c service.Chunk) error { b.output.add(c.Data); return nil }, fed: fed}
+	b.took(b.command.Stdin)
+	out := &sinks{chunk: func(c service.Chunk) error { b.output.add(c.Data); return nil }, fed: fed, joined: true}
 	result, err := s.execute(ctx, b.command, out, func(e *execution) {
 		began, b.execution = true, e
 		close(b.ready)
@@ -277,7 +285,12 @@ func (s *Service) Output(ctx context.Context, caller Caller, query service.Outpu
 	if err != nil {
 		return service.ProcessOutput{}, err
 	}
-	if wait := min(query.Wait, service.MaxWait); wait > 0 {
+	wait := min(query.Wait, service.MaxWait)
+	if caller.Left != nil { // so that there is still an answer
+		left := caller.Left()
+		wait = min(wait, left-min(reserve, left/2))
+	}
+	if wait > 0 {
 		if news := b.output.news(query.Since); news != nil {
 			timer := time.NewTimer(wait)
 			defer timer.Stop()
@@ -295,27 +308,73 @@ func (s *Service) Output(ctx context.Context, caller Caller, query service.Outpu
 	return out, nil
 }
 
-// Input writes to the standard input, or the terminal, of a process and, if last, ends that. It
-// is judged as a command line is, for it may be one. A process that does not read is an error after five seconds, which says how much it took.
-func (s *Service) Input(ctx context.Context, caller Caller, id string, data []byte, last bool) error {
-	if len(data) > service.MaxInput {
-		return &service.ProcessError{Kind: service.ProcessBadCommand, Subject: id, Detail: fmt.Sprintf(
-			"the input has %d bytes, and may have %d at once: send it in parts", len(data), service.MaxInput)}
+// Input writes to the standard input, or the terminal, of a process. It is judged as a command
+// line is, for it may be one, together with what stands in the same line already; only an
+// interrupt is not, which runs nothing. If something else was typed since the caller looked it is
+// an error, and one that says how much was taken if the process does not read for five seconds.
+func (s *Service) Input(ctx context.Context, caller Caller, in service.ProcessInput) error {
+	if len(in.Data) > service.MaxInput {
+		return &service.ProcessError{Kind: service.ProcessBadCommand, Subject: in.ID, Detail: fmt.Sprintf(
+			"the input has %d bytes, and may have %d at once: send it in parts", len(in.Data), service.MaxInput)}
 	}
-	b, err := s.find(caller, id)
+	b, err := s.find(caller, in.ID)
 	if err != nil {
 		return err
 	}
-	if len(data) > 0 {
-		if err := caller.Gate.PermitCommand(ctx, string(data), b.command.place.Path); err != nil {
+	before, at := b.line()
+	if b.command.Terminal != nil {
+		if err := checkTyped([]byte(before + string(in.Data))); err != nil {
 			return err
 		}
 	}
-	return b.send(ctx, data, last)
+	if in.At != "" && in.At != at {
+		return b.otherTyped()
+	}
+	if len(in.Data) > 0 && !isInterrupt(in.Data) {
+		line := tool.CommandLine{Line: before + string(in.Data), Directory: b.command.place.Path, Process: b.id + ": " + b.command.Line}
+		if err := caller.Gate.PermitCommand(ctx, line); err != nil {
+			return err
+		}
+	}
+	return b.send(ctx, in, at)
 }
 
-// send writes to the process.
-func (b *beside) send(ctx context.Context, data []byte, last bool) error {
+// isInterrupt says whether nothing is typed but what ends a command, and takes back the line.
+func isInterrupt(data []byte) bool {
+	return len(data) > 0 && len(bytes.Trim(data, "\x03")) == 0
+}
+
+// line is what was typed since the last end of a line, and stands for all that was typed.
+func (b *beside) line() (unfinished, at string) {
+	b.typing.Lock()
+	defer b.typing.Unlock()
+	return string(b.unfinished), strconv.FormatInt(b.typed, 10)
+}
+
+// took notes what was typed.
+func (b *beside) took(data []byte) {
+	b.typing.Lock()
+	defer b.typing.Unlock()
+	b.typed += int64(len(data))
+	b.unfinished = append(b.unfinished, data...)
+	if end := bytes.LastIndexAny(b.unfinished, "\r\n\x03"); end >= 0 {
+		b.unfinished = b.unfinished[end+1:]
+	}
+	// Of more than is read of a line any part makes it one that is asked for.
+	if far := len(b.unfinished) - service.MaxCommandLine - 1; far > 0 {
+		b.unfinished = b.unfinished[far:]
+	}
+	b.unfinished = bytes.Clone(b.unfinished)
+}
+
+func (b *beside) otherTyped() error {
+	return &service.ProcessError{Kind: service.ProcessMoved, Subject: b.id,
+		Detail: "something else was typed to it in the meantime, and so this was not: call again"}
+}
+
+// send writes to the process, if nothing else was written since.
+func (b *beside) send(ctx context.Context, input service.ProcessInput, at string) error {
+	data := input.Data
 	deadline := time.Now().Add(inputPatience)
 	patience := time.NewTimer(inputPatience)
 	defer patience.Stop()
@@ -327,6 +386,9 @@ func (b *beside) send(ctx context.Context, data []byte, last bool) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if _, now := b.line(); now != at {
+		return b.otherTyped()
+	}
 	if b.over || b.isOver() {
 		return &service.ProcessError{Kind: service.ProcessOver, Subject: b.id, Detail: "it has ended, or its input has, and it reads nothing more"}
 	}
@@ -335,6 +397,7 @@ func (b *beside) send(ctx context.Context, data []byte, last bool) error {
 	defer stop()
 	_ = in.SetWriteDeadline(deadline)
 	n, err := in.Write(data)
+	b.took(data[:n])
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -344,14 +407,15 @@ func (b *beside) send(ctx context.Context, data []byte, last bool) error {
 	default: // the other side is closed
 		return &service.ProcessError{Kind: service.ProcessOver, Subject: b.id, Detail: "it reads no input any more"}
 	}
-	if !last {
+	if !input.Last {
+		return nil
+	}
+	if b.command.Terminal != nil {
+		before, _ := b.line()
+		_, _ = in.Write(endOfInput([]byte(before)))
 		return nil
 	}
 	b.over = true
-	if b.command.Terminal != nil {
-		_, _ = in.Write([]byte{endOfInput})
-		return nil
-	}
 	_ = in.Close()
 	return nil
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/tool"
 )
 
 // start starts a process and fails the test if it does not.
@@ -51,11 +54,11 @@ func TestBeside(t *testing.T) {
 					t.Errorf("%+v", info)
 				}
 				s.awaited(t, "a", info.ID, "ready")
-				if err := s.Input(context.Background(), s.caller("a"), info.ID, []byte("one\n"), false); err != nil {
+				if err := s.Input(context.Background(), s.caller("a"), service.ProcessInput{ID: info.ID, Data: []byte("one\n")}); err != nil {
 					t.Error(err)
 				}
 				s.awaited(t, "a", info.ID, "got one")
-				if err := s.Input(context.Background(), s.caller("a"), info.ID, nil, true); err != nil {
+				if err := s.Input(context.Background(), s.caller("a"), service.ProcessInput{ID: info.ID, Last: true}); err != nil {
 					t.Error(err)
 				}
 				s.awaited(t, "a", info.ID, "over")
@@ -63,7 +66,7 @@ func TestBeside(t *testing.T) {
 				if out.Process.Result == nil || out.Process.Result.Ending != service.EndedItself || out.Process.Result.Code != 0 {
 					t.Errorf("%+v", out.Process.Result)
 				}
-				if err := s.Input(context.Background(), s.caller("a"), info.ID, []byte("x"), false); kind(err) != service.ProcessOver {
+				if err := s.Input(context.Background(), s.caller("a"), service.ProcessInput{ID: info.ID, Data: []byte("x")}); kind(err) != service.ProcessOver {
 					t.Errorf("input after the end: %v", err)
 				}
 			})
@@ -97,7 +100,7 @@ func TestSessionsAreApart(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"output": func() error { _, err := s.Output(ctx, s.caller("other"), service.OutputQuery{ID: one.ID}); return err }(),
-		"input":  s.Input(ctx, s.caller("other"), one.ID, []byte("x"), false),
+		"input":  s.Input(ctx, s.caller("other"), service.ProcessInput{ID: one.ID, Data: []byte("x")}),
 		"stop":   func() error { _, err := s.Stop(ctx, s.caller("other"), one.ID); return err }(),
 	} {
 		if kind(err) != service.ProcessUnknown {
@@ -193,19 +196,151 @@ func TestOneShot(t *testing.T) {
 	}
 }
 
+// What is typed is judged with what stands in the line already, and nothing that edits a line gets
+// by: a deny is not walked around in pieces (laws 32, 38). Seen to fail: with the data judged alone.
+func TestLaw38TypedLinesAreJudgedWhole(t *testing.T) {
+	s := newStage(t, true, Options{})
+	s.rules = denying(t, "touch *")
+	for name, tt := range map[string]struct {
+		terminal bool
+		pieces   []string
+		refused  tool.Kind // of the last one
+	}{
+		"whole":                   {false, []string{"touch ran\n"}, tool.KindDenied},
+		"in two":                  {false, []string{"tou", "ch ran\n"}, tool.KindDenied},
+		"in many":                 {false, strings.SplitAfter("touch ran", ""), tool.KindDenied},
+		"behind another line":     {false, []string{"true\ntou", "ch ran\n"}, tool.KindDenied},
+		"erased":                  {true, []string{"tox\x7fuch ran\n"}, tool.KindNobodyToAsk},
+		"erased in two":           {true, []string{"touc", "x\x7fh ran\n"}, tool.KindNobodyToAsk},
+		"a line that is killed":   {true, []string{"echo \x15touch ran\n"}, tool.KindNobodyToAsk},
+		"the next one is literal": {true, []string{"true \x16\ntouch ran\n"}, tool.KindDenied},
+		"after an interrupt":      {true, []string{"tou", "\x03", "ch\n"}, ""},
+		"harmless":                {true, []string{"ec", "ho a\n", "echo b\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := service.Command{Line: "trap '' INT; cat >/dev/null"}
+			if tt.terminal {
+				c.Terminal = &service.TerminalSize{Columns: 80, Rows: 24}
+			}
+			info := s.start(t, "a", c)
+			for i, piece := range tt.pieces {
+				caller := s.caller("a") // a built-in asks for itself
+				caller.Gate = s.gate(false)
+				err := s.Input(context.Background(), caller, service.ProcessInput{ID: info.ID, Data: []byte(piece)})
+				refusal, _ := errors.AsType[*tool.Refusal](err)
+				switch last := i == len(tt.pieces)-1; {
+				case tt.refused != "" && refusal != nil && refusal.Kind == tt.refused:
+					return // a part of it may be refused already
+				case err != nil:
+					t.Fatalf("%q: %v", piece, err)
+				case last && tt.refused != "":
+					t.Errorf("%q was typed", tt.pieces)
+				}
+			}
+		})
+	}
+}
+
+// denying are rules that allow all commands but some.
+func denying(t *testing.T, line string) []permission.Rule {
+	t.Helper()
+	var patterns [3]permission.Pattern
+	for i, text := range []string{"shell", "*", line} {
+		var err error
+		if patterns[i], err = permission.ParsePattern(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []permission.Rule{
+		{Action: patterns[0], Resource: patterns[1], Effect: permission.Allow},
+		{Action: patterns[0], Resource: patterns[2], Effect: permission.Deny, Reason: "none of this"},
+	}
+}
+
+// What was approved is typed only where it was looked at (law 27). Seen to fail: without the
+// comparison in send.
+func TestLaw27TypedWhereItWasLookedAt(t *testing.T) {
+	s := newStage(t, true, Options{})
+	info := s.start(t, "a", service.Command{Line: "cat"})
+	typed := func(text, at string, gate func(tool.Gate) tool.Gate) error {
+		caller := s.caller("a")
+		caller.Gate = gate(caller.Gate)
+		return s.Input(context.Background(), caller, service.ProcessInput{ID: info.ID, Data: []byte(text), At: at})
+	}
+	plain := func(g tool.Gate) tool.Gate { return g }
+	if err := typed("echo ", info.At, plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := typed("a\n", info.At, plain); kind(err) != service.ProcessMoved {
+		t.Errorf("something was typed since: %v", err)
+	}
+	list, _ := s.List(context.Background(), s.caller("a"))
+	if list[0].Unfinished != "echo " {
+		t.Errorf("unfinished: %q", list[0].Unfinished)
+	}
+	meanwhile := func(g tool.Gate) tool.Gate {
+		return &swapping{Gate: g, swap: func() {
+			if err := typed("b; ", "", plain); err != nil {
+				t.Error(err)
+			}
+		}}
+	}
+	if err := typed("a\n", list[0].At, meanwhile); kind(err) != service.ProcessMoved {
+		t.Errorf("something was typed while somebody was asked: %v", err)
+	}
+}
+
+// What is typed at a terminal comes to its end though the line has none, and a line that the
+// system would cut is an error (law 19).
+func TestLaw19TypedLinesAreWhole(t *testing.T) {
+	confinements(t, func(t *testing.T, s *stage) {
+		size := &service.TerminalSize{Columns: 80, Rows: 24}
+		for _, text := range []string{"abc", "abc\n", "a\nb"} {
+			r, w := s.run(t, service.Command{Line: "stty -echo; sleep .1; cat", Stdin: []byte(text), Terminal: size, Timeout: 20 * time.Second})
+			if got := strings.ReplaceAll(w.out.String(), "\r", ""); r.Ending != service.EndedItself || !strings.HasSuffix(got, text) {
+				t.Errorf("%q: %+v, %q", text, r, got)
+			}
+		}
+		info := s.start(t, "a", service.Command{Line: "wc -c", Terminal: size})
+		input := func(text string, last bool) error {
+			return s.Input(context.Background(), s.caller("a"), service.ProcessInput{ID: info.ID, Data: []byte(text), Last: last})
+		}
+		if err := input("ab", false); err != nil {
+			t.Fatal(err)
+		}
+		if err := input("c", true); err != nil {
+			t.Fatal(err)
+		}
+		if out := s.awaited(t, "a", info.ID, "3"); !bytes.Contains(out.Data, []byte("3\r\n")) {
+			t.Errorf("got %q", out.Data)
+		}
+		long := strings.Repeat("x", service.MaxTypedLine) + "\n"
+		if _, err := s.Run(context.Background(), s.caller("a"), service.Command{Line: "wc -c", Stdin: []byte(long), Terminal: size}, func(service.Chunk) error { return nil }); kind(err) != service.ProcessBadCommand {
+			t.Errorf("a long line: %v", err)
+		}
+		info = s.start(t, "a", service.Command{Line: "cat", Terminal: size})
+		if err := input(long[:3000], false); err != nil {
+			t.Fatal(err)
+		}
+		if err := input(long[:3000], false); kind(err) != service.ProcessBadCommand {
+			t.Errorf("a long line in two: %v", err)
+		}
+	})
+}
+
 // A process that reads nothing does not hold who writes to it, and what it took is told.
 func TestInputThatIsNotRead(t *testing.T) {
 	s := newStage(t, true, Options{})
 	info := s.start(t, "a", service.Command{Line: "sleep 60"})
 	began := time.Now()
-	err := s.Input(context.Background(), s.caller("a"), info.ID, make([]byte, service.MaxInput), false)
+	err := s.Input(context.Background(), s.caller("a"), service.ProcessInput{ID: info.ID, Data: make([]byte, service.MaxInput)})
 	if kind(err) == "" || time.Since(began) > inputPatience+2*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	began = time.Now()
-	if err := s.Input(ctx, s.caller("a"), info.ID, []byte("x"), false); err == nil || time.Since(began) > 2*time.Second {
+	if err := s.Input(ctx, s.caller("a"), service.ProcessInput{ID: info.ID, Data: []byte("x")}); err == nil || time.Since(began) > 2*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }

@@ -1,13 +1,17 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/toolhost/toolhost/service"
+	"github.com/toolhost/toolhost/tool"
 )
 
 // A command is one that is ready to be started.
@@ -15,7 +19,9 @@ type command struct {
 	service.Command
 	profile *Profile
 	place   Place
-	shell   string // absolute
+	shell   string               // absolute
+	left    func() time.Duration // how long its call may take yet; nil is not known
+	least   time.Duration        // what is left of it at the end; set when the command runs
 }
 
 // directory is the absolute path of where it runs.
@@ -43,7 +49,7 @@ func (s *Service) prepare(ctx context.Context, caller Caller, asked service.Comm
 	if err != nil {
 		return nil, err
 	}
-	return &command{Command: asked, profile: caller.Profile, place: place, shell: shell}, nil
+	return &command{Command: asked, profile: caller.Profile, place: place, shell: shell, left: caller.Left}, nil
 }
 
 // permitted prepares a command that is about to start, and asks for what the service itself
@@ -56,7 +62,9 @@ func (s *Service) permitted(ctx context.Context, caller Caller, asked service.Co
 	if asked.Place != "" && c.place.id() != asked.Place {
 		return nil, moved(asked.Directory)
 	}
-	if err := caller.Gate.PermitCommand(ctx, c.Line, c.place.Path); err != nil {
+	if err := caller.Gate.PermitCommand(ctx, tool.CommandLine{
+		Line: c.Line, Directory: c.place.Path, Stdin: shownInput(c.Stdin),
+	}); err != nil {
 		return nil, err
 	}
 	again, err := s.options.Find(ctx, caller.Gate, c.place.Path)
@@ -98,7 +106,34 @@ func check(c *service.Command) error {
 	if t := c.Terminal; t != nil && (t.Columns < 1 || t.Columns > 1000 || t.Rows < 1 || t.Rows > 1000) {
 		return wrong("a terminal has 1 to 1,000 columns and rows, not %d and %d", t.Columns, t.Rows)
 	}
+	if c.Terminal != nil {
+		return checkTyped(c.Stdin)
+	}
 	return nil
+}
+
+// checkTyped finds lines that a terminal would cut without a word.
+func checkTyped(data []byte) error {
+	for line := range bytes.Lines(data) {
+		if len(line) > service.MaxTypedLine {
+			return &service.ProcessError{Kind: service.ProcessBadCommand, Detail: fmt.Sprintf(
+				"a line of the input has %d bytes, and a terminal takes %d: put it into a file, or do without a terminal", len(line), service.MaxTypedLine)}
+		}
+	}
+	return nil
+}
+
+// shownInput is how a standard input begins, for whoever is asked; empty if there is none.
+func shownInput(stdin []byte) string {
+	const most = 1 << 10
+	if len(stdin) == 0 {
+		return ""
+	}
+	begin := strconv.QuoteToGraphic(string(stdin[:min(len(stdin), most)]))
+	if len(stdin) > most {
+		begin += fmt.Sprintf(" and %d bytes more", len(stdin)-most)
+	}
+	return begin
 }
 
 func printable(text string) bool {

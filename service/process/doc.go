@@ -19,8 +19,8 @@
 //
 // # How a command ends
 //
-// With the end of its shell, with its time, with the call of [Service.Run], with its session, or
-// with the Location: everything that it started ends with it. What ends it from outside asks the
+// With the end of its shell, with its time, with the call of [Service.Run] or shortly before the time
+// of that is over, with its session, or with the Location: everything that it started ends with it. What ends it from outside asks the
 // whole tree first (SIGTERM), and kills it [grace] later. Nobody is told that it ended before the
 // tree is gone, or is told what could not be ended (law 41). A process that keeps the pipes open
 // holds nobody: once the tree is gone what was written is read, and no more is waited for.
@@ -29,7 +29,7 @@
 //
 // Standard output and standard error are read as they come, each in its order, and both in the
 // order of their arrival here; two pieces that a command writes to both within a moment may
-// change places. A command waits for who takes its output (backpressure), up to
+// change places. Where nobody wants them apart they are one stream, which keeps the order. A command waits for who takes its output (backpressure), up to
 // [service.StreamedOutput]; of what is beyond that its last part is kept, and the rest is
 // dropped and counted (law 19). Of a process that goes on beside its call, which waits for
 // nobody, a beginning and an end are kept.

@@ -29,6 +29,7 @@ type sinks struct {
 	chunk func(service.Chunk) error
 	// last is called when no more pieces come; it may be nil.
 	last     func() error
+	joined   bool      // standard error goes where standard output does
 	fed      func()    // called when the command has its input; it may be nil
 	progress *progress // or nil
 
@@ -82,7 +83,7 @@ func (s *Service) execute(ctx context.Context, c *command, out *sinks, started f
 	spec := sandbox.Spec{
 		Path: c.shell, Args: []string{"-c", c.Line}, Env: environment(c.profile.Env, c.Terminal), Dir: c.directory(s.options.Root),
 		DirIs: &sandbox.FileID{Device: c.place.Device, Inode: c.place.Inode},
-		Stdin: sandbox.StdinEmpty, Policy: c.profile.Policy,
+		Stdin: sandbox.StdinEmpty, Joined: out.joined, Policy: c.profile.Policy,
 	}
 	switch {
 	case c.Terminal != nil:
@@ -203,23 +204,35 @@ func (e *execution) write(in *os.File, input []byte, last bool) {
 	case in != e.process.Terminal:
 		_ = in.Close()
 	case len(input) > 0:
-		_, _ = in.Write([]byte{endOfInput})
+		_, _ = in.Write(endOfInput(input))
 	}
 }
 
-// endOfInput is what is typed at a terminal to end the input.
-const endOfInput = 0x04
+// endOfInput is what is typed at a terminal to end the input, behind a text: once behind the end
+// of a line, and otherwise twice, since the first hands over what stands in the line.
+func endOfInput(behind []byte) []byte {
+	const end = 0x04
+	if len(behind) == 0 || behind[len(behind)-1] == '\n' {
+		return []byte{end}
+	}
+	return []byte{end, end}
+}
 
 // await waits until the command ends, or is to be ended. The cause is why it is nobody's result.
 func (e *execution) await(ctx, life context.Context, c *command) (ending service.Ending, cause error) {
-	wall := after(c.Timeout)
-	idle := after(c.Idle)
+	wall, idle, call := after(c.Timeout), after(c.Idle), after(c.patience())
 	for {
 		select {
 		case <-e.process.Gone():
 			return service.EndedItself, nil
 		case <-wall:
 			return service.EndedByTimeout, nil
+		case <-call: // unless somebody was asked meanwhile
+			more := c.patience()
+			if more <= time.Millisecond {
+				return service.EndedByCall, nil
+			}
+			call = time.After(more)
 		case <-idle:
 			left := c.Idle - (time.Since(e.began) - time.Duration(e.heard.Load()))
 			if left <= 0 {
@@ -236,6 +249,22 @@ func (e *execution) await(ctx, life context.Context, c *command) (ending service
 			return service.EndedByStop, errEnded
 		}
 	}
+}
+
+// reserve is how much time of a call is kept for ending its command and for the answer, or the
+// half of it if that is less.
+const reserve = 3 * time.Second
+
+// patience is how long a command may go on before its call has too little time left; 0 is for
+// ever.
+func (c *command) patience() time.Duration {
+	if c.left == nil {
+		return 0
+	}
+	if c.least == 0 {
+		c.least = min(reserve, c.left()/2)
+	}
+	return max(c.left()-c.least, time.Millisecond)
 }
 
 // after is a timer that never fires for no time.

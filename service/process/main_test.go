@@ -124,6 +124,11 @@ func find(root string) func(context.Context, tool.Gate, string) (Place, error) {
 
 // caller is a call of a built-in in a session, which the rules judge.
 func (s *stage) caller(session string) Caller {
+	return Caller{Gate: s.gate(true), Session: session, Plugin: "process", Profile: s.profile}
+}
+
+// gate is one of a call of a built-in, or of another plugin.
+func (s *stage) gate(builtin bool) tool.Gate {
 	rules := s.rules
 	if rules == nil {
 		everything, err := permission.ParsePattern("*")
@@ -133,10 +138,7 @@ func (s *stage) caller(session string) Caller {
 		rules = []permission.Rule{{Action: everything, Resource: everything, Effect: permission.Allow}}
 	}
 	engine := permission.New(&permission.Policy{Root: s.root, Lists: []permission.List{{Rules: rules}}}, permission.Nobody{})
-	return Caller{
-		Gate:    engine.Gate(permission.Caller{Plugin: "process", Tool: "process/shell", Builtin: true, Root: s.root}),
-		Session: session, Plugin: "process", Profile: s.profile,
-	}
+	return engine.Gate(permission.Caller{Plugin: "process", Tool: "process/shell", Builtin: builtin, Root: s.root})
 }
 
 // written is the output of a command, apart and together.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
@@ -63,6 +64,8 @@ type Caller struct {
 	// Output and Progress are those of the call, for [Service.Run]; they may be nil.
 	Output   io.Writer
 	Progress func(tool.Progress)
+	// Left is how long the call may still take; nil is not known.
+	Left func() time.Duration
 }
 
 // A Service runs the commands of one Location. It is safe for concurrent use, and ends with
@@ -106,8 +109,9 @@ func (s *Service) Plan(ctx context.Context, caller Caller, command service.Comma
 // context's cause, and nothing of the command is left. How it ended is no error otherwise.
 //
 // Each piece of its output goes to output, one after the other and in the order of arrival; an
-// error of that ends the command and is returned. If output is nil the output goes to the
-// caller's, and how it goes on to the caller's Progress.
+// error of that ends the command and is returned. If output is nil standard output and standard
+// error are one stream, in the order of writing, which goes to the caller's output, and how it
+// goes on to the caller's Progress.
 //
 // Errors before the command started are [*service.ProcessError]s, [*tool.Refusal]s, or the
 // context's cause.
@@ -121,13 +125,14 @@ func (s *Service) Run(ctx context.Context, caller Caller, command service.Comman
 		return service.CommandResult{}, err
 	}
 	defer done()
-	var report *progress
+	out := &sinks{}
 	if output == nil {
 		output = toCall(caller.Output)
-		report = newProgress(caller.Progress)
+		out.joined, out.progress = true, newProgress(caller.Progress)
 	}
 	limited := newLimited(output)
-	result, err := s.execute(ctx, c, &sinks{chunk: limited.take, last: limited.end, progress: report}, nil)
+	out.chunk, out.last = limited.take, limited.end
+	result, err := s.execute(ctx, c, out, nil)
 	result.Lost = limited.lost
 	return result, err
 }

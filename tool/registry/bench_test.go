@@ -14,12 +14,12 @@ import (
 // open is a gate that refuses nothing, so that a benchmark measures the registry.
 type open struct{}
 
-func (open) Assert(context.Context, tool.PermissionRequest) error { return nil }
-func (open) Permit(context.Context, string, ...string) error      { return nil }
-func (open) PermitCommand(context.Context, string, string) error  { return nil }
-func (open) Allows(string, string) bool                           { return true }
-func (open) Denies(string, string) bool                           { return false }
-func (open) Refused() *tool.Refusal                               { return nil }
+func (open) Assert(context.Context, tool.PermissionRequest) error  { return nil }
+func (open) Permit(context.Context, string, ...string) error       { return nil }
+func (open) PermitCommand(context.Context, tool.CommandLine) error { return nil }
+func (open) Allows(string, string) bool                            { return true }
+func (open) Denies(string, string) bool                            { return false }
+func (open) Refused() *tool.Refusal                                { return nil }
 
 const readInput = `{
 	"type": "object",

@@ -16,7 +16,13 @@ import (
 // them, once (laws 1, 26).
 func (r *run) execute(work context.Context) (tool.Result, error) {
 	call, do := r.call, r.entry.execute
-	call.Gate, call.Effects, call.Output = r.gate, r.effects(), r.bounding
+	call.Gate, call.Effects, call.Output, call.Left = r.gate, r.effects(), r.bounding, func() time.Duration {
+		left := r.clock.remaining()
+		if deadline, bounded := work.Deadline(); bounded {
+			left = min(left, max(0, time.Until(deadline)))
+		}
+		return left
+	}
 	if r.entry.registration.owner.Application {
 		call.Gate = nil // it was given no service (law 6)
 	}
@@ -152,6 +158,16 @@ func (c *clock) resume() {
 	}
 	c.since = time.Now()
 	c.timer = time.AfterFunc(c.left, c.expired)
+}
+
+// remaining is how long it still takes until the time is over.
+func (c *clock) remaining() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.paused > 0 {
+		return c.left
+	}
+	return max(0, c.left-time.Since(c.since))
 }
 
 // stop ends the clock for good.

@@ -144,10 +144,16 @@ func (g *rehearsal) Permit(ctx context.Context, action string, resources ...stri
 }
 
 // PermitCommand takes down a command line as Permit does.
-func (g *rehearsal) PermitCommand(ctx context.Context, line, directory string) error {
-	return g.Assert(ctx, tool.PermissionRequest{
-		Action: service.ActionShell, Resources: []string{line}, Metadata: map[string]string{service.MetadataDirectory: directory},
-	})
+func (g *rehearsal) PermitCommand(ctx context.Context, line tool.CommandLine) error {
+	request := tool.PermissionRequest{
+		Action: service.ActionShell, Resources: []string{line.Line}, Metadata: map[string]string{service.MetadataDirectory: line.Directory},
+	}
+	for key, value := range map[string]string{service.MetadataProcess: line.Process, service.MetadataStdin: line.Stdin} {
+		if value != "" {
+			request.Metadata[key] = value
+		}
+	}
+	return g.Assert(ctx, request)
 }
 
 func (g *rehearsal) Refused() *tool.Refusal {

@@ -207,7 +207,7 @@ func TestLaw32RehearsedBuiltins(t *testing.T) {
 			return tool.Result{Output: json.RawMessage(`"done"`)}, nil
 		}, `read ["a"] save [] map[]`, 4},
 		{"permits a command", func(ctx context.Context, call tool.Call) (tool.Result, error) {
-			err := call.Gate.PermitCommand(ctx, "ls", "sub")
+			err := call.Gate.PermitCommand(ctx, tool.CommandLine{Line: "ls", Directory: "sub"})
 			goOn(ctx, call, err)
 			return tool.Result{}, err
 		}, `shell ["ls"] save [] map[directory:sub]`, 4},

@@ -125,11 +125,11 @@ func (g *gate) Permit(ctx context.Context, action string, resources ...string) e
 	return g.Gate.Permit(ctx, action, resources...)
 }
 
-func (g *gate) PermitCommand(ctx context.Context, line, directory string) error {
+func (g *gate) PermitCommand(ctx context.Context, line tool.CommandLine) error {
 	if g.isOver() {
 		return errOver
 	}
-	return g.Gate.PermitCommand(ctx, line, directory)
+	return g.Gate.PermitCommand(ctx, line)
 }
 
 func (g *gate) Allows(action, resource string) bool {

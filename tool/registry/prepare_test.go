@@ -330,7 +330,7 @@ func TestLaw12GateEndsWithItsCall(t *testing.T) {
 	})})
 	b.call("x", "")
 	err := kept.Assert(t.Context(), tool.PermissionRequest{Action: "edit", Resources: []string{"a"}})
-	if err == nil || kept.Permit(t.Context(), "read", "a") == nil || kept.PermitCommand(t.Context(), "ls", ".") == nil || kept.Allows("read", "a") || len(b.approver.asked) > 0 {
+	if err == nil || kept.Permit(t.Context(), "read", "a") == nil || kept.PermitCommand(t.Context(), tool.CommandLine{Line: "ls", Directory: "."}) == nil || kept.Allows("read", "a") || len(b.approver.asked) > 0 {
 		t.Errorf("got %v, asked %v", err, b.approver.asked)
 	}
 }

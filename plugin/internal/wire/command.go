@@ -109,6 +109,9 @@ func checkInput(r *pluginv1.InputRequest) error {
 	if len(r.GetData()) > service.MaxInput {
 		return badCommand("the input has %d bytes; at most %d at once", len(r.GetData()), service.MaxInput)
 	}
+	if len(r.GetAt()) > maxPlace {
+		return badCommand("what was typed to the process before is none that the host told")
+	}
 	return checkProcessID(r.GetId())
 }
 
@@ -146,6 +149,7 @@ func resultOfCommandFromWire(r *pluginv1.CommandResult) service.CommandResult {
 func processToWire(p service.ProcessInfo) *pluginv1.ProcessInfo {
 	out := &pluginv1.ProcessInfo{
 		Id: text(p.ID), Name: text(p.Name), Line: text(p.Line), Directory: []byte(p.Directory), Written: p.Written, Result: resultOfCommandToWire(p.Result),
+		Unfinished: []byte(p.Unfinished), At: text(p.At),
 	}
 	if p.Terminal != nil {
 		out.Terminal = &pluginv1.TerminalSize{Columns: int64(p.Terminal.Columns), Rows: int64(p.Terminal.Rows)}
@@ -159,6 +163,7 @@ func processToWire(p service.ProcessInfo) *pluginv1.ProcessInfo {
 func processFromWire(p *pluginv1.ProcessInfo) service.ProcessInfo {
 	out := service.ProcessInfo{
 		ID: p.GetId(), Name: p.GetName(), Line: p.GetLine(), Directory: string(p.GetDirectory()), Written: p.GetWritten(),
+		Unfinished: string(p.GetUnfinished()), At: p.GetAt(),
 	}
 	if t := p.GetTerminal(); t != nil {
 		out.Terminal = &service.TerminalSize{Columns: int(t.GetColumns()), Rows: int(t.GetRows())}

@@ -28,8 +28,8 @@ type Process interface {
 	Start(ctx context.Context, command service.Command) (service.ProcessInfo, error)
 	// Output gives a part of the output of a process.
 	Output(ctx context.Context, query service.OutputQuery) (service.ProcessOutput, error)
-	// Input writes to the standard input of a process and, if last, ends it.
-	Input(ctx context.Context, id string, data []byte, last bool) error
+	// Input writes to the standard input of a process.
+	Input(ctx context.Context, input service.ProcessInput) error
 	// Stop ends a process with all that it started.
 	Stop(ctx context.Context, id string) (service.ProcessInfo, error)
 	// List lists the processes of the session, the oldest first.
@@ -174,7 +174,7 @@ func (s *processServer) Output(ctx context.Context, r *pluginv1.OutputRequest) (
 func (s *processServer) Input(ctx context.Context, r *pluginv1.InputRequest) (*pluginv1.InputResponse, error) {
 	err := checkInput(r)
 	if err == nil {
-		err = s.process.Input(ctx, r.GetId(), r.GetData(), r.GetLast())
+		err = s.process.Input(ctx, service.ProcessInput{ID: r.GetId(), Data: r.GetData(), Last: r.GetLast(), At: r.GetAt()})
 	}
 	e, err := serviceError(err)
 	return &pluginv1.InputResponse{Error: e}, err
@@ -319,8 +319,8 @@ func (c *processClient) Output(ctx context.Context, q service.OutputQuery) (serv
 	}, plainError(r.GetError())
 }
 
-func (c *processClient) Input(ctx context.Context, id string, data []byte, last bool) error {
-	r, err := c.client.Input(outgoing(ctx), &pluginv1.InputRequest{Id: text(id), Data: data, Last: last})
+func (c *processClient) Input(ctx context.Context, in service.ProcessInput) error {
+	r, err := c.client.Input(outgoing(ctx), &pluginv1.InputRequest{Id: text(in.ID), Data: in.Data, Last: in.Last, At: text(in.At)})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type recordingProcess struct {
 	id      string
 	data    []byte
 	last    bool
+	at      string
 	piped   bool // the output of the run was wanted here
 
 	plan   service.CommandPlan
@@ -73,9 +74,9 @@ func (p *recordingProcess) Output(ctx context.Context, q service.OutputQuery) (s
 	return p.output, p.err
 }
 
-func (p *recordingProcess) Input(ctx context.Context, id string, data []byte, last bool) error {
+func (p *recordingProcess) Input(ctx context.Context, in service.ProcessInput) error {
 	p.ask(ctx)
-	p.id, p.data, p.last = id, data, last
+	p.id, p.data, p.last, p.at = in.ID, in.Data, in.Last, in.At
 	return p.err
 }
 
@@ -137,6 +138,7 @@ func anyInfo(t *rapid.T) service.ProcessInfo {
 	info := service.ProcessInfo{
 		ID: anyText(t, "id"), Name: anyText(t, "name"), Line: anyText(t, "line"), Directory: anyText(t, "directory"),
 		Terminal: anyTerminal(t), Written: rapid.Int64().Draw(t, "written"),
+		Unfinished: string(anyBytes(t, "unfinished")), At: anyText(t, "at"),
 	}
 	if rapid.Bool().Draw(t, "started") {
 		info.Started = time.Unix(0, within(t, "when", 1, math.MaxInt64))
@@ -149,7 +151,7 @@ func anyInfo(t *rapid.T) service.ProcessInfo {
 }
 
 func arrivedInfo(p service.ProcessInfo) service.ProcessInfo {
-	p.ID, p.Name, p.Line = arrives(p.ID), arrives(p.Name), arrives(p.Line)
+	p.ID, p.Name, p.Line, p.At = arrives(p.ID), arrives(p.Name), arrives(p.Line), arrives(p.At)
 	if p.Result != nil {
 		result := arrivedResult(*p.Result)
 		p.Result = &result
@@ -241,7 +243,7 @@ func TestProcessesCrossTheLine(t *testing.T) {
 		same("Output", wantOutput, output)
 
 		data, last := anyBytes(t, "input"), rapid.Bool().Draw(t, "last")
-		if err := client.Input(ctx, "p2", data, last); err != nil || p.id != "p2" || p.last != last {
+		if err := client.Input(ctx, service.ProcessInput{ID: "p2", Data: data, Last: last, At: "17"}); err != nil || p.id != "p2" || p.last != last || p.at != "17" {
 			t.Fatalf("Input of %q, last %t: %v", p.id, p.last, err)
 		}
 		same("the data of Input", data, p.data)
@@ -274,7 +276,7 @@ func each(ctx context.Context, p Process, command service.Command, id string) ma
 	_, out["Run to the output"] = p.Run(ctx, command, nil)
 	_, out["Start"] = p.Start(ctx, command)
 	_, out["Output"] = p.Output(ctx, service.OutputQuery{ID: id})
-	out["Input"] = p.Input(ctx, id, nil, true)
+	out["Input"] = p.Input(ctx, service.ProcessInput{ID: id, Last: true})
 	_, out["Stop"] = p.Stop(ctx, id)
 	_, out["List"] = p.List(ctx)
 	return out
@@ -365,8 +367,8 @@ func TestProcessesAreBounded(t *testing.T) {
 	wantProcessError(t, "waiting below 0", err, service.ProcessBadCommand)
 	_, err = client.Output(t.Context(), service.OutputQuery{ID: "p1", Wait: service.MaxWait + 1})
 	wantProcessError(t, "waiting too long", err, service.ProcessBadCommand)
-	wantProcessError(t, "much input", client.Input(t.Context(), "p1", make([]byte, service.MaxInput), false), "")
-	wantProcessError(t, "too much input", client.Input(t.Context(), "p1", make([]byte, service.MaxInput+1), false), service.ProcessBadCommand)
+	wantProcessError(t, "much input", client.Input(t.Context(), service.ProcessInput{ID: "p1", Data: make([]byte, service.MaxInput)}), "")
+	wantProcessError(t, "too much input", client.Input(t.Context(), service.ProcessInput{ID: "p1", Data: make([]byte, service.MaxInput+1)}), service.ProcessBadCommand)
 	_, err = client.Output(t.Context(), service.OutputQuery{ID: "p1", Since: math.MinInt64})
 	if err != nil || -p.query.Since <= 0 {
 		t.Errorf("since %d, which cannot be negated: %v", p.query.Since, err)

@@ -264,10 +264,10 @@ func (g *gate) Assert(_ context.Context, r tool.PermissionRequest) error {
 	return refusal
 }
 
-func (g *gate) Permit(context.Context, string, ...string) error     { return nil }
-func (g *gate) PermitCommand(context.Context, string, string) error { return nil }
-func (g *gate) Allows(string, string) bool                          { return true }
-func (g *gate) Denies(string, string) bool                          { return false }
+func (g *gate) Permit(context.Context, string, ...string) error       { return nil }
+func (g *gate) PermitCommand(context.Context, tool.CommandLine) error { return nil }
+func (g *gate) Allows(string, string) bool                            { return true }
+func (g *gate) Denies(string, string) bool                            { return false }
 
 func (g *gate) Refused() *tool.Refusal {
 	g.mu.Lock()

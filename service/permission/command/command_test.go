@@ -78,6 +78,47 @@ func TestLaw38Commands(t *testing.T) {
 	}
 }
 
+// TestLaw38Starters: a program that is used for something else, and starts another one by an
+// option, a subcommand or a script, is doubtful with that and not without. Seen to fail with
+// each of the starters left out, with the doubts of go env, make, awk and sed left out, and with what
+// stands in a set of characters taken for the end of it.
+func TestLaw38Starters(t *testing.T) {
+	for _, line := range []string{
+		`go test -exec "rm -rf" ./...`, `go test --exec=x`, `go build -toolexec x .`, `go vet -vettool=x`, `go env -w A=b`, `go -C d env -u A`,
+		`go build -ldflags=-extld=x .`, `go build -ldflags "-X a=b -extld=x" .`, `cargo --config a=b test`, `cargo test --config a=b`, `gcc -wrapper x a.c`,
+		`make SHELL=x`, `make CC=rm all`, `make test 'ARGS=;rm x'`, `make V='$(rm)'`, `make --eval=x`, `make -f x`, `make -sf x`, `make --file x`, `make --makef=x`,
+		`npm exec -c x`, `npm x a`, `npm --script-shell=x test`, `npm --scr=x test`, `pnpm dlx a`, `yarn exec a`, `bun x a`, `npm config set script-shell x`,
+		`tar -xf a --to-command=x`, `tar -xf a --to-c x`, `tar xf a --checkpoint=1 --checkpoint-action=exec=x`, `tar -I x -xf a`, `tar -xIx -f a`, `tar -F x -cf a b`,
+		`rsync -e x a b`, `rsync -ave x a b`, `rsync --rsh=x a b`, `scp -S x a b`, `scp -oProxyCommand=x a b`, `sort --compress-program=x f`, `split --filter=x f`,
+		`install --strip-program=x a b`, `rg --pre x a`, `bat --pager x f`, `man -P x ls`, `man --pager=x ls`, `vim -c '!x' f`, `vim +'!x' f`, `nvim --cmd x`,
+		`wget --use-askpass=x u`, `zip -T -TT x a b`, `hg --config a=b log`, `svn diff --diff-cmd x`,
+		`awk 'BEGIN{system("x")}'`, `awk '{print | "x"}'`, `awk '"x" | getline'`, `awk -f x f`, `gawk '@load "x"'`, `awk '{print > "f"}'`, `awk -F '|' '{print | "x"}'`,
+		`sed 's/a/x/e' f`, `sed 1ex f`, `sed -n '1e x' f`, `sed -ne '1e x' f`, `sed -e p -e 'e x' f`, `sed --expression='e x' f`, `sed --expression 'e x' f`,
+		`sed -f x f`, `sed -l 5 'e x' f`, `sed 's/a/b/w f' f`, `sed 's/a/b/gpw f' f`, `sed '/a/w f' f`, `sed 's/a/b/;e' f`, `sed 's,a,b,e' f`, `sed -i '' 'e x' f`,
+		`sed 's/[/]/x/e' f`, "sed 's/[/]/;s/e\n/x/p' f", "sed 's/[]/]/;s/e\n/x/p' f", "sed 's/[[:a:]/]/;s/e\n/x/p' f", `sed '\,a,e x' f`, `sed -Eie s/a/b/e f`, `sed 'W f' f`, `sed s f`, `sed 's' f`, `sed s/a/b f`,
+		`sed -i.bak 's/a/b/e' f`, `busybox sed 'e x' f`,
+	} {
+		if c := Read(line).Commands; !slices.ContainsFunc(c, func(c Command) bool { return c.Doubt != "" && !c.Possible }) {
+			t.Errorf("%s: no doubt: %+v", line, c)
+		}
+	}
+	for _, line := range []string{
+		`go test ./...`, `go test -run X -v ./...`, `go get -u ./...`, `go build -ldflags "-X a=b" .`, `go env GOROOT`, `go vet ./...`, `cargo build --release`,
+		`cargo test -- --config a`, `make -j4 V=1 test`, `make -C d all`, `npm ci`, `npm test`, `npm run build -- -c y`, `pnpm install`, `yarn build`, `tar xzf a`, `tar -czf a d`,
+		`rsync -av a b`, `scp -r a b`, `sort -u f`, `split -l 5 f`, `rg --pretty a`, `man ls`, `vim f`, `zip -r a b`, `gcc -O2 -o a a.c`,
+		`awk '{print $1}' f`, `awk -F: -v n=1 '$1 > n || $2' f`, `awk -F '|' '{print $2}' f`, `awk -F'|' '{print $2}' f`,
+		`sed 's/a/b/' f`, `sed -n 1,20p f`, `sed -n '/a/,/b/p;5q' f`, `sed -n -e 1p -e '$p' f`, `sed -i.bak 's/a\/b/c/g; 3d' f`, `sed -i -e 's|a|b|' f`, `sed -E 's/[0-9]+/n/2g' f`,
+		`sed '/a/!d' f`, `sed --quiet '/a/{p;q}' f`, `sed 's/[[:space:]]*$//' f`, `sed -i '' 's/a/b/' f`, `sed 's/^[^:]*://' f`, `sed -ibe 's/a/b/' f`,
+	} {
+		if c := Read(line).Commands[0]; c.Doubt != "" {
+			t.Errorf("%s: %s", line, c.Doubt)
+		}
+	}
+	if got := told(Read(`go test -exec "rm -rf" ./...`)); !slices.Contains(got, "rm -rf") {
+		t.Errorf("what an option starts is no command: %q", got)
+	}
+}
+
 // TestLaw38Spellings: by what else a command can be meant.
 func TestLaw38Spellings(t *testing.T) {
 	for _, c := range []struct {
@@ -161,7 +202,7 @@ func hostile() []string {
 		"a $((" + long("(")[:60000], "a $((" + long("- ")[:60000], long("${a:-"), long(`"$(`), long("case a in a)"), long("f()"), long("time "),
 		long("a;"), long("{a,b}"), long("{a,"), long("env "), "./x " + long("a ")[:60000], "./x " + long("/a ")[:60000], "./x " + long("A=b ")[:60000],
 		"((" + long("a=")[:60000], "a ${b" + long("[a")[:60000], long("<("), long("a>b\n"), "a {1..999999999}", "{" + long("a,")[:60000] + "}",
-		long("a<<b\n"), long("\\"), long("'a' "), nested, "./x " + strings.Repeat("'a;b' ", 10000), "git " + long("--exec=a ")[:60000],
+		long("a<<b\n"), long("\\"), long("'a' "), nested, "./x " + strings.Repeat("'a;b' ", 10000), "git " + long("--exec=a ")[:60000], "go " + long("-exec=a ")[:60000], "make " + long("a=b ")[:60000], "sed " + long("-es,a,b, ")[:60000], "sed '" + long("s/[")[:60000] + "'", "awk " + long("-F a ")[:60000],
 		"find . " + long("-exec a ;")[:60000], "eval " + long("eval ")[:60000], long("é"), long("#\\\n"), "sh " + long("-o ")[:60000],
 		"alias " + long("a=b ")[:60000], long("@("), long("a=("), long("a<<E\nE\n") + "sh", long("a<<<b "), "x " + long("$((")[:60000], long("$[ "), long("while "), long("{a..z}{a..z}"),
 	}

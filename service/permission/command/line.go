@@ -139,6 +139,9 @@ func (r *reader) text(text string, depth int, sure certainty) {
 	if strings.IndexByte(text, '\r') >= 0 {
 		r.doubt("has carriage returns, which shells take for different things")
 	}
+	if strings.ContainsFunc(text, controls) {
+		r.doubt("has control characters, which a terminal takes for editing")
+	}
 	if !utf8.ValidString(text) {
 		r.doubt("is not UTF-8")
 		text = strings.ToValidUTF8(text, "\uFFFD")
@@ -155,6 +158,12 @@ func (r *reader) text(text string, depth int, sure certainty) {
 	if differs(text) {
 		r.parse(text, syntax.LangPOSIX, depth, sure)
 	}
+}
+
+// controls are the characters that change a line where it is typed: those of ASCII but for tabs,
+// ends of lines, and what has a doubt of its own.
+func controls(c rune) bool {
+	return c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != 0 || c == 0x7f
 }
 
 // unparsed collects a text that could not be taken apart as if it were one

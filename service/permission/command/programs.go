@@ -123,3 +123,65 @@ func likely(name string) bool {
 		return shell(name)
 	}
 }
+
+// A starter is a program that starts another one by some of its options, and is used for
+// something else. Its own files, such as a Makefile, are not seen.
+type starter struct {
+	// long are those options by their names, separated by spaces; they may be cut short
+	// unless one dash is enough for them, as for Go's.
+	long string
+	// short are the letters of those options.
+	short string
+	// oneDash says that long options are written with one dash, too.
+	oneDash bool
+	// subcommands are the words that run what stands behind them.
+	subcommands string
+}
+
+// starterOf is the starter of that name.
+func starterOf(name string) (starter, bool) {
+	switch name {
+	case "go":
+		return starter{long: "exec toolexec vettool fixtool", oneDash: true}, true
+	case "cargo":
+		return starter{long: "config"}, true
+	case "gcc", "cc", "g++", "c++", "clang", "clang++":
+		return starter{long: "wrapper fplugin specs", oneDash: true}, true
+	case "make", "gmake":
+		return starter{long: "eval file makefile", short: "fE"}, true
+	case "npm", "pnpm", "yarn", "bun":
+		return starter{
+			long: "script-shell shell call git editor viewer browser node-gyp node-options", short: "c", subcommands: "exec x dlx set",
+		}, true
+	case "tar", "gtar", "bsdtar":
+		return starter{long: "to-command checkpoint-action use-compress-program rsh-command rmt-command info-script new-volume-script", short: "IF"}, true
+	case "rsync":
+		return starter{long: "rsh rsync-path remote-option", short: "eM"}, true
+	case "scp", "sftp":
+		return starter{short: "oSFD"}, true
+	case "sort", "gsort":
+		return starter{long: "compress-program"}, true
+	case "split", "gsplit":
+		return starter{long: "filter"}, true
+	case "install", "ginstall":
+		return starter{long: "strip-program"}, true
+	case "rg":
+		return starter{long: "pre hostname-bin"}, true
+	case "ag", "ack", "bat", "batcat":
+		return starter{long: "pager"}, true
+	case "man":
+		return starter{long: "pager html browser config-file", short: "PHC"}, true
+	case "vi", "vim", "nvim", "view", "ex", "vimdiff", "gvim":
+		return starter{long: "cmd", short: "cSsu"}, true
+	case "wget":
+		return starter{long: "use-askpass execute config", short: "e"}, true
+	case "zip":
+		return starter{long: "unzip-command TT", oneDash: true}, true
+	case "hg":
+		return starter{long: "config"}, true
+	case "svn":
+		return starter{long: "config-option diff-cmd diff3-cmd editor-cmd"}, true
+	default:
+		return starter{}, false
+	}
+}

@@ -167,6 +167,15 @@ func (e *effects) of(name string) {
 		e.wrapper(w)
 		return
 	}
+	if s, is := starterOf(name); is {
+		e.starter(name, s)
+	}
+	switch name {
+	case "awk", "gawk", "mawk", "nawk":
+		e.awk()
+	case "sed", "gsed":
+		e.sed()
+	}
 	if opaque(name) {
 		e.doubtful("runs a command that is in its arguments")
 		e.unknown(1)

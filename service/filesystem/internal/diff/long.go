@@ -192,7 +192,9 @@ func windows(line []byte, spans []span) []span {
 	var shown []span
 	room := longLineBytes
 	for _, s := range spans {
-		s.from = text.CutStart(line, max(0, s.from-around))
+		if s.from = max(0, s.from-around); s.from > 0 { // a line may begin within a character, which is shown then
+			s.from = text.CutStart(line, s.from)
+		}
 		s.to += text.CutEnd(line[s.to:], around)
 		last := len(shown) - 1
 		if last >= 0 && s.from <= shown[last].to+aroundBytes { // not worth leaving out what is between

@@ -47,7 +47,7 @@ func TestLongLineShowsEachChange(t *testing.T) {
 // not: what is shown and said of both leads from one to the other.
 //
 // Seen to fail: with what is beyond the room not told; with the new line's pieces measured
-// by the old one's.
+// by the old one's; with a line that begins within a character cut where the next one begins.
 func TestLongLineHidesNothing(t *testing.T) {
 	base := prose(9, 30_000)
 	rapid.Check(t, func(t *rapid.T) {
@@ -101,6 +101,20 @@ func TestLongLineHidesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A byte at the beginning of a line that is no character of its own is shown when it is a change.
+//
+// Seen to fail: with the beginning cut where the next character begins.
+func TestLongLineBeginsWithinACharacter(t *testing.T) {
+	line := []byte("\xa9" + prose(7, 3000))
+	spans := []span{{0, 1}, {2000, 2001}}
+	if got := windows(line, spans); got[0].from != 0 {
+		t.Errorf("what is shown begins at %d", got[0].from)
+	}
+	if shown, hidden := excerpt(line, spans); hidden || !strings.HasPrefix(shown, "\ufffd") {
+		t.Errorf("got %.20q, hidden: %t", shown, hidden)
+	}
 }
 
 // A long line without another one in its place, and one that is quite another, are not

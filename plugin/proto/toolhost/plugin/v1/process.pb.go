@@ -842,7 +842,11 @@ type ProcessInfo struct {
 	// How many bytes it has written.
 	Written int64 `protobuf:"varint,7,opt,name=written,proto3" json:"written,omitempty"`
 	// How it ended. Without it the process runs.
-	Result        *CommandResult `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`
+	Result *CommandResult `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`
+	// What was typed to it since the last end of a line.
+	Unfinished []byte `protobuf:"bytes,9,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
+	// Stands for all that was typed to it.
+	At            string `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +935,20 @@ func (x *ProcessInfo) GetResult() *CommandResult {
 		return x.Result
 	}
 	return nil
+}
+
+func (x *ProcessInfo) GetUnfinished() []byte {
+	if x != nil {
+		return x.Unfinished
+	}
+	return nil
+}
+
+func (x *ProcessInfo) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
 }
 
 // OutputRequest asks for the output of a process.
@@ -1090,7 +1108,10 @@ type InputRequest struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Data  []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// Nothing follows.
-	Last          bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	Last bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	// The one of a ProcessInfo, or empty: nothing is written if something else was typed
+	// since.
+	At            string `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1144,6 +1165,13 @@ func (x *InputRequest) GetLast() bool {
 		return x.Last
 	}
 	return false
+}
+
+func (x *InputRequest) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
 }
 
 // InputResponse says without an error that the process has taken it.
@@ -1439,7 +1467,7 @@ const file_toolhost_plugin_v1_process_proto_rawDesc = "" +
 	"\acommand\x18\x01 \x01(\v2\x1b.toolhost.plugin.v1.CommandR\acommand\"\x82\x01\n" +
 	"\rStartResponse\x126\n" +
 	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error\x129\n" +
-	"\aprocess\x18\x02 \x01(\v2\x1f.toolhost.plugin.v1.ProcessInfoR\aprocess\"\x95\x02\n" +
+	"\aprocess\x18\x02 \x01(\v2\x1f.toolhost.plugin.v1.ProcessInfoR\aprocess\"\xc5\x02\n" +
 	"\vProcessInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -1449,7 +1477,12 @@ const file_toolhost_plugin_v1_process_proto_rawDesc = "" +
 	"\n" +
 	"started_ns\x18\x06 \x01(\x03R\tstartedNs\x12\x18\n" +
 	"\awritten\x18\a \x01(\x03R\awritten\x129\n" +
-	"\x06result\x18\b \x01(\v2!.toolhost.plugin.v1.CommandResultR\x06result\"N\n" +
+	"\x06result\x18\b \x01(\v2!.toolhost.plugin.v1.CommandResultR\x06result\x12\x1e\n" +
+	"\n" +
+	"unfinished\x18\t \x01(\fR\n" +
+	"unfinished\x12\x0e\n" +
+	"\x02at\x18\n" +
+	" \x01(\tR\x02at\"N\n" +
 	"\rOutputRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05since\x12\x17\n" +
@@ -1460,11 +1493,12 @@ const file_toolhost_plugin_v1_process_proto_rawDesc = "" +
 	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x12\n" +
 	"\x04next\x18\x04 \x01(\x03R\x04next\x12\x12\n" +
 	"\x04data\x18\x05 \x01(\fR\x04data\x12\x18\n" +
-	"\adropped\x18\x06 \x01(\x03R\adropped\"F\n" +
+	"\adropped\x18\x06 \x01(\x03R\adropped\"V\n" +
 	"\fInputRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\bR\x04last\"G\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\tR\x02at\"G\n" +
 	"\rInputResponse\x126\n" +
 	"\x05error\x18\x01 \x01(\v2 .toolhost.plugin.v1.ServiceErrorR\x05error\"\x1d\n" +
 	"\vStopRequest\x12\x0e\n" +
