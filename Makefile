@@ -11,6 +11,7 @@ FUZZTIME ?= 5s
 BENCH    ?= .
 ROUNDS   ?= 300
 TIME     ?= 1m
+CHAOS    ?= 2m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The tools of tools/go.mod, built from source on first use and kept in Go's build cache.
@@ -110,8 +111,9 @@ fuzz: ## Run every fuzz target for FUZZTIME, 5s if not said
 		done
 
 .PHONY: chaos
-chaos: ## Do everything to calls and plugins at random, for some minutes; ROUNDS= chooses
+chaos: ## Do everything to calls, plugins and hosts at random, for some minutes; ROUNDS= and CHAOS= choose
 	$(GO) test ./internal/laws -run TestMachine -rapid.checks=$(ROUNDS) -rapid.steps=60 -timeout 60m
+	TOOLHOST_CHAOS=$(CHAOS) $(GO) test ./internal/chaos -count 1 -v -timeout 60m
 
 .PHONY: neighbour
 neighbour: ## Change files beside somebody who swaps them, for a minute; TIME= chooses

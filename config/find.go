@@ -109,8 +109,12 @@ type source struct {
 	File
 	dir  string // the directory that its paths are relative to
 	data []byte
+	note string // what is said of it beside its name
 	root *document.Node
 }
+
+// asTrusted is said of a file as it was when it was trusted.
+const asTrusted = " (as trusted)"
 
 // readSource reads a regular file of at most [document.MaxBytes] bytes. Anything
 // else, such as a pipe, is refused without waiting for it.
@@ -185,7 +189,7 @@ func (s *source) ruleSource(line int) string {
 	if s.Role == UserFile {
 		name = filepath.Join(filepath.Base(filepath.Dir(s.Path)), name)
 	}
-	return fmt.Sprintf("%s:%d", name, line)
+	return fmt.Sprintf("%s%s:%d", name, s.note, line)
 }
 
 // resolve follows the links of a path as far as it exists.

@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +31,10 @@ type Options struct {
 	// if it is not known. It is asked about a file that changed since, of which what it
 	// denied then is denied as well as what it denies now. nil knows none.
 	TrustedContent func(ctx context.Context, path string) ([]byte, error)
+	// Hold has a file that changed be in effect as it was trusted, where TrustedContent
+	// knows that, with what it denies now (law 40). It is for a program that runs while
+	// the file changes.
+	Hold bool
 	// Getenv reads the environment; nil for [os.Getenv].
 	Getenv func(name string) string
 }
@@ -156,9 +162,9 @@ func (l *loader) readProject(ctx context.Context, path string) (bool, error) {
 	if err := l.trust(ctx, s); err != nil {
 		return false, err
 	}
-	if !s.Trusted {
+	if !s.Trusted { // and l.main what it was, if that is held
 		l.without = append(l.without, s)
-		return false, nil
+		return l.main != nil, nil
 	}
 	l.main = s
 	return true, nil
@@ -200,8 +206,12 @@ func (l *loader) trust(ctx context.Context, s *source) error {
 	case "":
 		l.notices = append(l.notices, fmt.Sprintf("%s is not trusted: only its denies hold; to use it, run: %s", shorten(l.dir, s.Path), trustCommand(s)))
 	default:
-		if err := l.trustedBefore(ctx, s); err != nil {
+		if err := l.trustedBefore(ctx, s, digest); err != nil {
 			return err
+		}
+		if l.main != nil {
+			l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted, and is in effect as it was then, with what it denies now", shorten(l.dir, s.Path)))
+			return nil
 		}
 		l.notices = append(l.notices, fmt.Sprintf("%s has changed since it was trusted: only its denies hold, then and now; to see what changed, run: %s; to use it, run: %s",
 			shorten(l.dir, s.Path), trustCommand(s, "--show"), trustCommand(s)))
@@ -210,8 +220,8 @@ func (l *loader) trust(ctx context.Context, s *source) error {
 }
 
 // trustedBefore reads what a file that changed was when it was trusted. Whoever
-// changes it takes back none of its denies.
-func (l *loader) trustedBefore(ctx context.Context, s *source) error {
+// changes it takes back none of its denies. What is held is the file in effect.
+func (l *loader) trustedBefore(ctx context.Context, s *source, digest string) error {
 	if l.options.TrustedContent == nil {
 		return nil
 	}
@@ -219,8 +229,12 @@ func (l *loader) trustedBefore(ctx context.Context, s *source) error {
 	if err != nil {
 		return fmt.Errorf("trust in %s is unknown: %w", s.Path, err)
 	}
-	before := &source{File: s.File, dir: s.dir, data: data}
-	before.Path += " (as trusted)"
+	if sum := sha256.Sum256(data); l.options.Hold && hex.EncodeToString(sum[:]) == digest {
+		l.main = &source{File: s.File, dir: s.dir, data: data, note: asTrusted}
+		l.main.Digest, l.main.Trusted = digest, true
+		return nil
+	}
+	before := &source{File: s.File, dir: s.dir, data: data, note: asTrusted}
 	before.parse(new(mistakes)) // it was right when it was trusted
 	if before.root != nil {
 		l.before = append(l.before, before)

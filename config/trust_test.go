@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -465,7 +467,8 @@ func TestPlace(t *testing.T) {
 
 // TestLaw40ChangeTakesNoDenyBack: a file that changed denies what it denied when it was
 // trusted, beside what it denies now; and nothing else of either holds. Seen to fail
-// with the new content alone.
+// with the new content alone. Where it is held it is in effect as it was trusted, with
+// what it denies now; seen to fail without that.
 func TestLaw40ChangeTakesNoDenyBack(t *testing.T) {
 	w := newWorld(t)
 	const before = `
@@ -475,6 +478,12 @@ permissions:
   - {action: weather/now, resource: "*", effect: deny}
   - {action: read, resource: .env, effect: allow}
   - {action: list, resource: "**/kept", effect: deny} # trusted when that was no mistake
+`
+	const held = `
+plugins: {filesystem: {}, weather: {command: [./w]}}
+permissions:
+  - {action: read, resource: "secrets/*", effect: deny}
+  - {action: read, resource: .env, effect: allow}
 `
 	path := w.write(FileName, before)
 	w.trust(path)
@@ -500,10 +509,33 @@ permissions:
 	if len(c.Files) != 1 || c.Files[0].Trusted {
 		t.Errorf("files are %+v", c.Files)
 	}
+	c = func() *Config {
+		c, err := Load(t.Context(), Options{
+			Dir: w.dir, Builtins: w.builtins, Hold: true,
+			TrustedContent: func(context.Context, string) ([]byte, error) { return []byte(held), nil },
+			TrustedDigest:  func(context.Context, string) (string, error) { return sumOf(held), nil },
+			Getenv:         func(name string) string { return w.env[name] },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}()
+	wantVerdicts(t, c.Locations[0].Policy, map[string]string{
+		"read secrets/a": "denied by toolhost.yaml (as trusted):4", "read new": "denied by toolhost.yaml:1", "read .env": "allowed by toolhost.yaml (as trusted):5",
+	})
+	if len(c.Files) != 2 || c.Files[0].Trusted || !c.Files[1].Trusted || c.Files[1].Path != path || len(c.Locations[0].Plugins) != 2 {
+		t.Errorf("held: %+v", c)
+	}
 	for name, content := range map[string][]byte{"nothing": nil, "nonsense": []byte("{{{"), "a list": []byte("- a")} {
 		c := load(func(context.Context, string) ([]byte, error) { return content, nil })
 		if got := c.Locations[0].Policy.Evaluate("read", "new", "").Effect; got != permission.Deny {
 			t.Errorf("with %s kept: read of new has the effect %v", name, got)
 		}
 	}
+}
+
+func sumOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

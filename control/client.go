@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -176,6 +177,53 @@ func (c *Client) Status(ctx context.Context) (status Status, err error) {
 	return status, err
 }
 
+// StatusTree is Status with what the host owns, and the processes beside calls.
+func (c *Client) StatusTree(ctx context.Context) (status Status, err error) {
+	err = c.do(ctx, http.MethodGet, "/v1/status?tree", nil, &status)
+	return status, err
+}
+
+// Reload has the host load its configuration anew. The error is about the asking; what
+// could not be done is in what is returned. ctx bounds the waiting alone: the host goes on
+// with what it began, for two minutes at most.
+func (c *Client) Reload(ctx context.Context) (Reload, error) {
+	for reload, err := range received[Reload](ctx, c, http.MethodPost, "/v1/reload") {
+		return reload, err
+	}
+	return Reload{}, ErrClosed
+}
+
+// Log gives the last lines of what a plugin wrote, or all that is kept of it if lines is
+// negative. An empty location is the only one that has the plugin.
+func (c *Client) Log(ctx context.Context, location, plugin string, lines int) (log Log, err error) {
+	err = c.do(ctx, http.MethodGet, "/v1/logs?"+logQuery(location, plugin, lines), nil, &log)
+	return log, err
+}
+
+// FollowLog gives what [Client.Log] does, and then what is written, until that has Ended.
+// It ends with an error as [Client.Watch] does, unless the loop is left. A loop that is slow
+// misses what is not kept any more, which is counted in Lost.
+func (c *Client) FollowLog(ctx context.Context, location, plugin string, lines int) iter.Seq2[Log, error] {
+	return func(yield func(Log, error) bool) {
+		for log, err := range received[Log](ctx, c, http.MethodGet, "/v1/logs/follow?"+logQuery(location, plugin, lines)) {
+			if !yield(log, err) || log.Ended != "" {
+				return
+			}
+		}
+	}
+}
+
+func logQuery(location, plugin string, lines int) string {
+	query := url.Values{"plugin": {plugin}}
+	if location != "" {
+		query.Set("location", location)
+	}
+	if lines >= 0 {
+		query.Set("lines", strconv.Itoa(lines))
+	}
+	return query.Encode()
+}
+
 // Pending lists the requests that are to be answered.
 func (c *Client) Pending(ctx context.Context) (list List, err error) {
 	err = c.do(ctx, http.MethodGet, "/v1/approvals", nil, &list)
@@ -282,14 +330,20 @@ func (c *Client) failed(ctx context.Context, err error) error {
 // that takes nothing for ten seconds while there is much to take is given up by the
 // host, which is [ErrClosed] too; it may watch again.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[List, error] {
-	return func(yield func(List, error) bool) {
+	return received[List](ctx, c, http.MethodGet, "/v1/approvals/watch")
+}
+
+// received asks for lines, each a value.
+func received[T any](ctx context.Context, c *Client, method, path string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		alive := time.AfterFunc(c.silence, func() { cancel(ErrSilent) })
 		defer alive.Stop()
-		response, err := c.send(ctx, http.MethodGet, "/v1/approvals/watch", nil)
+		response, err := c.send(ctx, method, path, nil)
 		if err != nil {
-			yield(List{}, err)
+			yield(none, err)
 			return
 		}
 		defer response.Body.Close()
@@ -300,13 +354,13 @@ func (c *Client) Watch(ctx context.Context) iter.Seq2[List, error] {
 			if len(lines.Bytes()) == 0 {
 				continue
 			}
-			var list List
-			if err := json.Unmarshal(lines.Bytes(), &list); err != nil {
-				yield(List{}, c.failed(ctx, fmt.Errorf("the answer is not understood: %w", err)))
+			var value T
+			if err := json.Unmarshal(lines.Bytes(), &value); err != nil {
+				yield(none, c.failed(ctx, fmt.Errorf("the answer is not understood: %w", err)))
 				return
 			}
 			alive.Stop() // the loop may take its time
-			if !yield(list, nil) {
+			if !yield(value, nil) {
 				return
 			}
 			alive.Reset(c.silence)
@@ -315,6 +369,6 @@ func (c *Client) Watch(ctx context.Context) iter.Seq2[List, error] {
 		if err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
 			err = ErrClosed
 		}
-		yield(List{}, c.failed(ctx, err))
+		yield(none, c.failed(ctx, err))
 	}
 }

@@ -22,7 +22,11 @@
 //
 // HTTP/1.1 with bodies in JSON, so that any language, and curl, can take part:
 //
-//	GET  /v1/status           a [Status]
+//	GET  /v1/status           a [Status]; with ?tree also what the host owns
+//	POST /v1/reload           empty lines while it is done, and then a [Reload]
+//	GET  /v1/logs             ?plugin=&location=&lines= is answered with a [Log]
+//	GET  /v1/logs/follow      lines, each a [Log]: at once, and whenever more was written; empty
+//	                          ones now and then, and one that has ended at last
 //	GET  /v1/approvals        a [List]
 //	GET  /v1/approvals/watch  lines, each a [List]: at once, and after each change; an empty
 //	                          line now and then says that the host is alive
@@ -36,11 +40,13 @@
 // # What it costs
 //
 // At most 64 connections are served at a time, the others wait in the system's
-// queue; at most 16 of them watch. A header has at most 16 KiB and a body 64, which
+// queue; at most 16 of them watch or follow, and four reloads
+// run or wait. A header has at most 16 KiB and a body 64, which
 // come within ten seconds; the answer is taken within twenty, and each line of a
 // watch within ten. A list weighs about 1 MiB at most and says how many requests
 // are not in it, and a text of a request that is too long is cut, and said to be.
-// The queue never waits for who watches it.
+// The queue never waits for who watches it, nor a plugin for who follows its log: what is
+// not kept any more when it is read is counted. A tree has 5,000 names at most.
 //
 // # What a killed host leaves
 //

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -28,6 +27,9 @@ const maxAnswer = 1 << 20
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", s.answering(s.status))
+	mux.HandleFunc("POST /v1/reload", s.reload)
+	mux.HandleFunc("GET /v1/logs", s.answering(s.log))
+	mux.HandleFunc("GET /v1/logs/follow", s.follow)
 	mux.HandleFunc("GET /v1/approvals", s.answering(s.list))
 	mux.HandleFunc("GET /v1/approvals/watch", s.watch)
 	mux.HandleFunc("POST /v1/approvals/{id}", s.answering(s.reply))
@@ -82,25 +84,6 @@ func encode(value any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func (s *Server) status(*http.Request) (any, error) {
-	status := Status{
-		Pid: os.Getpid(), Version: s.options.Version, Started: s.started, Socket: s.path, Locations: []Location{},
-		Pending: len(s.queue.Pending()), Approvals: s.options.Queue != nil,
-	}
-	for _, l := range s.options.Host.Active() {
-		status.Locations = append(status.Locations, Location{
-			Name: l.Name(), Root: l.Root(), Plugins: l.Plugins(), Suspended: len(l.Suspended()),
-		})
-	}
-	if s.options.Audit != nil {
-		failures, last := s.options.Audit.Failures()
-		if status.Audit.Failures = failures; last != nil {
-			status.Audit.LastFailure = last.Error()
-		}
-	}
-	return status, nil
-}
-
 func (s *Server) list(*http.Request) (any, error) {
 	return listed(s.queue.Pending())
 }
@@ -132,26 +115,16 @@ func listed(pending []permission.Pending) (wireList, error) {
 // empty one when nothing has changed for a while. It goes on until the client is
 // gone or takes nothing, or the server is closed. The queue does not wait for it.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.watchers <- struct{}{}:
-		defer func() { <-s.watchers }()
-	default:
-		send(w, http.StatusServiceUnavailable, &Error{
-			Code: CodeBusy, Message: "too many watch this host already: end one of them, or list from time to time",
-		})
+	leave, err := s.enter()
+	if err != nil {
+		status, e := failure(err)
+		send(w, status, e)
 		return
 	}
+	defer leave()
 	changes, stop := s.queue.Watch() // before the first list, so that no change is missed
 	defer stop()
-	control := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	write := func(line []byte) bool {
-		if err := control.SetWriteDeadline(time.Now().Add(s.pace.patience)); err != nil {
-			return false
-		}
-		_, err := w.Write(line)
-		return err == nil && control.Flush() == nil
-	}
+	to := s.stream(w)
 	beat := time.NewTicker(s.pace.heartbeat)
 	defer beat.Stop()
 	for {
@@ -159,13 +132,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		encoded, err := encode(line)
-		if err != nil || !write(encoded) {
-			return
-		}
-		select { // a burst of changes is one
-		case <-time.After(s.pace.pause):
-		case <-r.Context().Done():
+		if !to.send(line) || !s.rest(r) { // a burst of changes is one
 			return
 		}
 		for changed := false; !changed; {
@@ -173,7 +140,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 			case <-changes:
 				changed = true
 			case <-beat.C:
-				if !write([]byte("\n")) {
+				if !to.alive() {
 					return
 				}
 			case <-r.Context().Done():

@@ -18,6 +18,8 @@ import (
 
 	"github.com/toolhost/toolhost/config"
 	"github.com/toolhost/toolhost/host"
+	"github.com/toolhost/toolhost/plugin/sdk"
+	"github.com/toolhost/toolhost/sandbox"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/service/permission/shown"
@@ -34,6 +36,10 @@ func TestMain(m *testing.M) {
 			os.Exit(intrude(os.Args[2], os.Args[3:]...))
 		case "__orphan":
 			os.Exit(orphan(os.Args[2]))
+		case "__launch":
+			os.Exit(sandbox.Main(os.Args[2:]))
+		case "__plugin":
+			sdk.Serve(noisy(os.Args[2] == "flood"))
 		case "__pose":
 			os.Exit(pose(os.Args[2]))
 		}

@@ -33,6 +33,10 @@ type Options struct {
 	Queue *permission.Queue
 	// Audit is the audit log, of which the status tells; it may be nil.
 	Audit *state.Audit
+	// Reload loads the configuration anew and makes the host what it says, by
+	// [host.Host.ReloadFrom], when a client asks for it. It may be called concurrently. Nil
+	// means that this cannot be asked for.
+	Reload func(ctx context.Context) (host.Report, error)
 	// Version is that of the program.
 	Version string
 	// Log is where the server logs; nil is nowhere.
@@ -74,6 +78,7 @@ type Server struct {
 
 	connections sync.WaitGroup
 	watchers    chan struct{} // holds one for each
+	reloads     chan struct{} // holds one for each
 }
 
 // Listen makes the control socket of a host and serves it until life, to which it
@@ -88,7 +93,7 @@ func listen(life *scope.Scope, options Options, p pace) (*Server, error) {
 	if options.Host == nil {
 		return nil, errors.New("control socket: there is no host to speak for")
 	}
-	s := &Server{options: options, queue: options.Queue, started: time.Now(), pace: p, watchers: make(chan struct{}, maxWatchers)}
+	s := &Server{options: options, queue: options.Queue, started: time.Now(), pace: p, watchers: make(chan struct{}, maxWatchers), reloads: make(chan struct{}, maxReloads)}
 	if s.queue == nil {
 		s.queue = permission.NewQueue(permission.QueueOptions{}) // nobody asks there
 	}

@@ -95,6 +95,7 @@ type Host struct {
 
 	mu        sync.Mutex
 	config    *config.Config         // under mu
+	wanted    *config.Config         // under mu: what the last reload was to put into effect
 	stale     string                 // under mu
 	locations map[string]*activation // under mu
 	programs  []*Registration        // under mu: of the embedding program, oldest first
@@ -136,7 +137,7 @@ func (a *activation) over() bool { return a.ready() && a.location != nil && a.lo
 // and what could not be; nothing of it fails the host.
 func Open(ctx context.Context, cfg *config.Config, options Options) (*Host, error) {
 	h := &Host{
-		config: cfg, life: scope.New(ctx, "host"), locations: map[string]*activation{}, reloading: make(chan struct{}, 1),
+		config: cfg, wanted: cfg, life: scope.New(ctx, "host"), locations: map[string]*activation{}, reloading: make(chan struct{}, 1),
 	}
 	runDir, err := client.OpenRunDir(h.life)
 	if err != nil {

@@ -34,13 +34,35 @@ type Report struct {
 // The configuration must not be changed afterwards.
 func (h *Host) Reload(ctx context.Context, cfg *config.Config) (Report, error) {
 	if cfg == nil {
-		return Report{}, errors.New("reload: there is no configuration")
+		return Report{}, errNoConfiguration
 	}
+	return h.ReloadFrom(ctx, func(context.Context) (*config.Config, error) { return cfg, nil })
+}
+
+// ReloadFrom is Reload with a configuration that is loaded when no other reload runs, so
+// that what is in effect afterwards is not older than what was there when it was called. If
+// it cannot be loaded all stays as it is: that is the error, and what [Host.Stale] says.
+//
+// load may give both: a configuration that is to be in effect, and why it is not all that is
+// configured, such as that a file is not trusted as it is now. That is then the error too, and
+// what [Host.Stale] says.
+func (h *Host) ReloadFrom(ctx context.Context, load func(context.Context) (*config.Config, error)) (Report, error) {
 	select {
 	case h.reloading <- struct{}{}:
 		defer func() { <-h.reloading }()
 	case <-ctx.Done():
 		return Report{}, context.Cause(ctx)
+	}
+	cfg, why := load(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return Report{}, context.Cause(ctx)
+	case errors.Is(why, errUnsettled):
+		return Report{}, why
+	case cfg == nil:
+		err := cmp.Or(why, errNoConfiguration)
+		h.notLoaded(err)
+		return Report{}, err
 	}
 	before, remain, vanish, err := h.adopt(cfg)
 	if err != nil {
@@ -59,6 +81,12 @@ func (h *Host) Reload(ctx context.Context, cfg *config.Config) (Report, error) {
 	}
 	slices.SortStableFunc(report.Locations, func(a, b location.Report) int { return strings.Compare(a.Location, b.Location) })
 	var stale []error
+	if why != nil {
+		stale = append(stale, why)
+		for _, l := range h.Active() {
+			l.SetStale(why.Error())
+		}
+	}
 	for _, r := range report.Locations {
 		if r.Stale != "" {
 			stale = append(stale, fmt.Errorf("location %s: %s", r.Location, r.Stale))
@@ -70,6 +98,32 @@ func (h *Host) Reload(ctx context.Context, cfg *config.Config) (Report, error) {
 	return report, err
 }
 
+var errNoConfiguration = errors.New("reload: there is no configuration")
+
+// reloadPrograms reloads each active Location as it is configured in effect, for programs
+// that may be other ones now. Whatever is noted about a newer configuration stays.
+func (h *Host) reloadPrograms(ctx context.Context) error {
+	select {
+	case h.reloading <- struct{}{}:
+		defer func() { <-h.reloading }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	active := h.Active()
+	failed := make([]error, len(active))
+	var reloading errgroup.Group
+	for i, l := range active {
+		reloading.Go(func() error {
+			if r := l.ReloadPrograms(ctx); r.Stale != "" && !l.Closed() {
+				failed[i] = fmt.Errorf("location %s: %s", r.Location, r.Stale)
+			}
+			return nil
+		})
+	}
+	_ = reloading.Wait() // each keeps its own error
+	return errors.Join(failed...)
+}
+
 // adopt makes the configuration the one by which Locations are opened. It tells which
 // of the present ones remain, and which are not of it.
 func (h *Host) adopt(cfg *config.Config) (before *config.Config, remain, vanish map[string]*activation, err error) {
@@ -78,7 +132,7 @@ func (h *Host) adopt(cfg *config.Config) (before *config.Config, remain, vanish 
 	if h.closed {
 		return nil, nil, nil, errClosed
 	}
-	before, h.config = h.config, cfg
+	before, h.config, h.wanted = h.config, cfg, cfg
 	remain, vanish = map[string]*activation{}, map[string]*activation{}
 	for name, a := range h.locations {
 		if a.over() {
@@ -191,4 +245,12 @@ func (h *Host) Config() *config.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.config
+}
+
+// configs are what is in effect and what the last reload was to put into effect: the same,
+// unless a Location could not become what it says.
+func (h *Host) configs() (effective, wanted *config.Config) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.config, h.wanted
 }

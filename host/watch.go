@@ -3,12 +3,15 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,14 +25,16 @@ import (
 // WatchOptions say what is watched, and what is done then.
 type WatchOptions struct {
 	// Load loads the configuration anew, with its trust and its layers: see
-	// [config.Load]. Its error leaves everything as it is, and is what [Host.Stale] says.
+	// [config.Load]. Its error leaves everything as it is, unless it gives a configuration
+	// as well, see [Host.ReloadFrom], and is what [Host.Stale] says.
 	Load func(ctx context.Context) (*config.Config, error)
 	// Files are watched beside those that the configuration was read from: where one may
 	// appear, say.
 	Files []string
 	// Quiet is how long nothing may have changed before a change counts: 200 ms if it is
-	// 0. Patience is how long a configuration that changes all the time, or is away, is
-	// waited for at most: two seconds if it is 0.
+	// 0. Patience is how long a configuration that is away is waited for at most, and after
+	// which [Host.Stale] says of one that changes all the time, or was emptied, that it is
+	// not loaded until it is whole: two seconds if it is 0.
 	Quiet, Patience time.Duration
 }
 
@@ -69,8 +74,8 @@ func (h *Host) Watch(options WatchOptions) (stop func(), err error) {
 	if err := life.Defer("watched directories", func(context.Context) error { return w.system.Close() }); err != nil {
 		return nil, err
 	}
-	w.follow(h.Config())
-	w.known = w.look(h.Config())
+	w.follow()
+	w.known = w.look()
 	w.last = w.known
 	if err := w.run(life); err != nil {
 		end()
@@ -87,6 +92,7 @@ type watcher struct {
 	deaf    bool      // it was said that some cannot be
 	known   looks     // as of the last reload
 	last    looks     // as of the last look
+	noted   string    // why a change of the configuration is not loaded, if that was said
 	since   time.Time // when a change was noticed that is not dealt with; zero if there is none
 }
 
@@ -107,30 +113,51 @@ func (l looks) away(before looks) bool {
 	return false
 }
 
+// asIn makes what files look like what they looked like before, where that is known.
+func (l looks) asIn(before looks) {
+	for path := range l.configs {
+		if look, known := before.configs[path]; known {
+			l.configs[path] = look
+		}
+	}
+	for path := range l.programs {
+		if look, known := before.programs[path]; known {
+			l.programs[path] = look
+		}
+	}
+}
+
+// paths are those of all files.
+func (l looks) paths() []string {
+	return slices.Concat(slices.Collect(maps.Keys(l.configs)), slices.Collect(maps.Keys(l.programs)))
+}
+
 func (w *watcher) run(life *scope.Scope) error {
 	return life.Go("watch", func(ctx context.Context) error {
 		quiet := time.NewTimer(lookAnyway)
 		defer quiet.Stop()
+		asleep := true
 		for {
 			select {
 			case _, ok := <-w.system.Events:
 				if !ok {
 					return nil
 				}
-				if w.since.IsZero() || time.Since(w.since) < w.options.Patience {
+				if asleep { // else a look is near
+					asleep = false
 					quiet.Reset(w.options.Quiet)
-				}
-				if w.since.IsZero() {
-					w.since = time.Now()
 				}
 			case err, ok := <-w.system.Errors:
 				if !ok {
 					return nil
 				}
 				w.host.options.Log.Debug("watching", slog.Any("error", err))
+				asleep = false
 				quiet.Reset(w.options.Quiet) // some were missed
 			case <-quiet.C:
-				quiet.Reset(w.settle(ctx))
+				wait := w.settle(ctx)
+				asleep = wait == lookAnyway
+				quiet.Reset(wait)
 			case <-ctx.Done():
 				return nil
 			}
@@ -140,13 +167,15 @@ func (w *watcher) run(life *scope.Scope) error {
 
 // settle looks at the files and deals with what changed and is quiet. It gives how long
 // to wait for the next look.
+//
+// A file of the configuration that changes, or was emptied, is never loaded: it is being
+// written. After a while that is said, and the programs are looked after meanwhile.
 func (w *watcher) settle(ctx context.Context) time.Duration {
-	cfg := w.host.Config()
-	w.follow(cfg)
-	now := w.look(cfg)
+	w.follow()
+	now := w.look()
 	before := w.last
 	w.last = now
-	if now.same(w.known) {
+	if now.same(w.known) && w.noted == "" {
 		w.since = time.Time{}
 		return lookAnyway
 	}
@@ -154,47 +183,108 @@ func (w *watcher) settle(ctx context.Context) time.Duration {
 		w.since = time.Now()
 	}
 	late := time.Since(w.since) >= w.options.Patience
-	configured := !maps.Equal(now.configs, w.known.configs)
+	configured := w.noted != "" || !maps.Equal(now.configs, w.known.configs)
+	if configured {
+		why := w.written(now, before)
+		if why == "" && (late || !now.away(w.known)) {
+			w.reconfigure(ctx, now)
+			return w.options.Quiet
+		}
+		if !late {
+			return w.options.Quiet
+		}
+		w.note(why)
+	}
 	switch {
-	case configured && (late || now.same(before) && !now.away(w.known)):
+	case maps.Equal(now.programs, w.known.programs):
+		if now.same(before) {
+			return lookAnyway // an event comes first, as soon as something changes
+		}
+	case !maps.Equal(now.programs, before.programs):
+	case !configured && w.host.Stale() != "": // it may be what a newer configuration waits for
 		w.reconfigure(ctx, now)
-	case !configured && now.same(before):
-		w.known, w.since = now, time.Time{}
-		w.reload(ctx, cfg)
+	default:
+		w.known.programs = now.programs
+		if !configured {
+			w.since = time.Time{}
+		}
+		w.reloadPrograms(ctx)
 	}
 	return w.options.Quiet
 }
 
-// reconfigure loads the configuration and makes the host what it says.
-func (w *watcher) reconfigure(ctx context.Context, now looks) {
-	cfg, err := w.options.Load(ctx)
-	if ctx.Err() != nil {
-		return
-	}
-	if after := w.look(w.host.Config()); !maps.Equal(after.configs, now.configs) && time.Since(w.since) < 2*w.options.Patience {
-		w.last = after // it changed while it was read
-		return
-	}
-	w.since = time.Time{}
-	if err != nil {
-		w.known.configs = now.configs
-		w.host.notLoaded(err)
-		return
-	}
-	w.follow(cfg)
-	next := w.look(cfg)
-	for path, look := range now.configs { // what changed since then is another change
-		if _, there := next.configs[path]; there {
-			next.configs[path] = look
+// written is why files of the configuration are taken as being written; empty when they
+// are not.
+func (w *watcher) written(now, before looks) string {
+	for _, path := range slices.Sorted(maps.Keys(now.configs)) {
+		look, was := now.configs[path], w.known.configs[path]
+		switch {
+		case look != before.configs[path]:
+			return fmt.Sprintf("%s keeps changing: the last good configuration serves until it stays the same for %s", path, w.options.Quiet)
+		case strings.HasPrefix(look, emptyFile) && was != "" && !strings.HasPrefix(was, emptyFile) && !w.readEmpty(path):
+			return path + " is empty, as while it is written: the last good configuration serves; `toolhost reload` takes it as it is"
 		}
 	}
-	w.known = next
-	w.reload(ctx, cfg)
+	return ""
 }
 
-func (w *watcher) reload(ctx context.Context, cfg *config.Config) {
-	if _, err := w.host.Reload(ctx, cfg); err != nil && ctx.Err() == nil {
+// readEmpty reports whether a file was empty already when it was last loaded, by whomever.
+func (w *watcher) readEmpty(path string) bool {
+	_, wanted := w.host.configs()
+	nothing := fmt.Sprintf("%x", sha256.Sum256(nil))
+	return slices.ContainsFunc(wanted.Files, func(f config.File) bool { return f.Path == path && f.Digest == nothing })
+}
+
+// note says once why a change of the configuration is not loaded.
+func (w *watcher) note(why string) {
+	if why != w.noted {
+		w.noted = why
+		w.host.notLoaded(errors.New(why))
+	}
+}
+
+// errUnsettled says that the configuration was not loaded, and nothing is to be said of it.
+var errUnsettled = errors.New("what was loaded is no news")
+
+// reconfigure loads the configuration and makes the host what it says, unless it changed
+// while it was read. It is loaded when no other reload runs: a reload that somebody asked
+// for meanwhile is not undone by what was read before it (law 40).
+func (w *watcher) reconfigure(ctx context.Context, now looks) {
+	var seen looks
+	changed := false
+	_, err := w.host.ReloadFrom(ctx, func(ctx context.Context) (*config.Config, error) {
+		cfg, err := w.options.Load(ctx)
+		seen = w.look(cfg)
+		for path, look := range now.configs {
+			changed = changed || seen.configs[path] != look
+		}
+		if changed || cfg == nil && err != nil && err.Error() == w.host.Stale() {
+			return nil, errUnsettled
+		}
+		return cfg, err
+	})
+	if ctx.Err() != nil || changed {
+		return
+	}
+	rebuilt := !maps.Equal(now.programs, w.known.programs)
+	w.since, w.noted = time.Time{}, ""
+	w.follow()
+	w.known = w.look()
+	w.known.asIn(seen) // what changed since then is another change
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errUnsettled) {
 		w.host.options.Log.Error("what changed is not in effect", slog.Any("error", err))
+	}
+	if rebuilt {
+		w.reloadPrograms(ctx)
+	}
+}
+
+func (w *watcher) reloadPrograms(ctx context.Context) {
+	if err := w.host.reloadPrograms(ctx); err != nil && ctx.Err() == nil {
+		w.host.options.Log.Error("a program that changed does not serve", slog.Any("error", err))
 	}
 }
 
@@ -210,19 +300,32 @@ func (h *Host) notLoaded(err error) {
 	}
 }
 
-// look looks at the files of a configuration.
-func (w *watcher) look(cfg *config.Config) looks {
+// look looks at the files of what is configured in effect, of what is wanted, and of more.
+func (w *watcher) look(more ...*config.Config) looks {
 	l := looks{map[string]string{}, map[string]string{}}
-	for _, file := range cfg.Files {
-		l.configs[file.Path] = lookOf(file.Path)
-	}
 	for _, path := range w.options.Files {
 		l.configs[path] = lookOf(path)
 	}
-	for _, path := range programs(cfg) {
-		l.programs[path] = lookOf(path)
+	for _, cfg := range w.configs(more...) {
+		for _, file := range cfg.Files {
+			l.configs[file.Path] = lookOf(file.Path)
+		}
+		for _, path := range programs(cfg) {
+			l.programs[path] = lookOf(path)
+		}
 	}
 	return l
+}
+
+// configs are those whose files matter: a wanted one may come into effect by a change of
+// its programs.
+func (w *watcher) configs(more ...*config.Config) []*config.Config {
+	effective, wanted := w.host.configs()
+	all := append([]*config.Config{effective}, more...)
+	if wanted != effective {
+		all = append(all, wanted)
+	}
+	return slices.DeleteFunc(all, func(cfg *config.Config) bool { return cfg == nil })
 }
 
 // programs are the files that the plugins consist of, as far as they are named.
@@ -252,18 +355,21 @@ func lookOf(path string) string {
 	if !ok || info.IsDir() {
 		return "no file"
 	}
-	return fmt.Sprint(stat.Dev, stat.Ino, stat.Size, stat.Mtim, stat.Ctim)
+	look := fmt.Sprint(stat.Dev, stat.Ino, stat.Size, stat.Mtim, stat.Ctim)
+	if info.Mode().IsRegular() && stat.Size == 0 {
+		return emptyFile + look
+	}
+	return look
 }
 
-// follow watches the directories in which the files of a configuration are, those to
+// emptyFile begins what an empty file looks like.
+const emptyFile = "empty "
+
+// follow watches the directories in which the files of the configurations are, those to
 // which links lead included, or the nearest that there is; and no others.
-func (w *watcher) follow(cfg *config.Config) {
+func (w *watcher) follow() {
 	wanted := map[string]struct{}{}
-	files := append(programs(cfg), w.options.Files...)
-	for _, f := range cfg.Files {
-		files = append(files, f.Path)
-	}
-	for _, path := range files {
+	for _, path := range w.look().paths() {
 		wanted[nearestDir(filepath.Dir(path))] = struct{}{}
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			wanted[filepath.Dir(real)] = struct{}{}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ type watched struct {
 	*reloading
 	file    string
 	program string
+	load    func(context.Context) (*config.Config, error)
+	revoked atomic.Bool // the file is not what is loaded any more
 }
 
 // watch opens a host for a file that names a program, and watches both.
@@ -35,15 +38,18 @@ func watch(t *testing.T) *watched {
 	}
 	w.reloading = &reloading{t: t}
 	w.write("1")
-	load := func(ctx context.Context) (*config.Config, error) {
+	w.load = func(ctx context.Context) (*config.Config, error) {
+		if w.revoked.Load() {
+			return w.says(ctx, "revoked")
+		}
 		return config.Load(ctx, config.Options{Dir: dir, File: w.file, Getenv: func(string) string { return "" }})
 	}
-	cfg, err := load(t.Context())
+	cfg, err := w.load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.reloading = openReloading(t, cfg, nil)
-	stop, err := w.Watch(host.WatchOptions{Load: load, Quiet: 50 * time.Millisecond, Patience: time.Second})
+	stop, err := w.Watch(host.WatchOptions{Load: w.load, Quiet: 50 * time.Millisecond, Patience: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +58,33 @@ func watch(t *testing.T) *watched {
 		t.Fatalf("got %q", got)
 	}
 	return w
+}
+
+// says is the configuration of a version, whatever the file says.
+func (w *watched) says(ctx context.Context, version string) (*config.Config, error) {
+	file := filepath.Join(w.t.TempDir(), "other.yaml")
+	if err := os.WriteFile(file, []byte(w.text(version)), 0o600); err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(ctx, config.Options{Dir: filepath.Dir(w.file), File: file, Getenv: func(string) string { return "" }})
+	if err == nil {
+		cfg.Files[0].Path = w.file
+	}
+	return cfg, err
+}
+
+// stays fails if something does not stay so for a while.
+func stays(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(600 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if so() {
+			continue
+		}
+		time.Sleep(300 * time.Millisecond) // a call may meet the moment of a swap; what is undone stays undone
+		if !so() {
+			t.Fatalf("%s did not stay so", what)
+		}
+	}
 }
 
 func (w *watched) text(version string) string {
@@ -220,4 +253,140 @@ func TestLaw43ProgramIsWatched(t *testing.T) {
 	if got := w.location().Plugins()[0].Update; got != "" {
 		t.Errorf("it still says %q", got)
 	}
+}
+
+// What was noticed while another reload runs undoes nothing of that: a program that changed
+// brings no configuration back, and one that is loaded is not older than its turn (law 40).
+//
+// Seen to fail: with what is in effect, and what is loaded, taken before the turn.
+func TestLaw40WatchBringsNothingBack(t *testing.T) {
+	w := watch(t)
+	during := func(version string, change func()) {
+		t.Helper()
+		loading, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := w.ReloadFrom(t.Context(), func(ctx context.Context) (*config.Config, error) {
+				close(loading)
+				<-release
+				return w.says(ctx, version)
+			})
+			done <- err
+		}()
+		<-loading
+		change()
+		time.Sleep(500 * time.Millisecond) // it is noticed, and waits for its turn
+		w.revoked.Store(true)
+		close(release)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	during("asked", func() {
+		if err := rebuild(w.program); err != nil {
+			t.Fatal(err)
+		}
+	})
+	stays(t, "what was asked for", func() bool { return w.version() == "asked" })
+	w.revoked.Store(false)
+	during("revoked", func() { w.write("2") })
+	stays(t, "what was revoked", func() bool { return w.version() == "revoked" })
+}
+
+// A configuration whose plugin does not start is wanted until it is replaced: the reason
+// stays whatever else is rebuilt, what serves is rebuilt beside it, and the program that
+// was missing brings it into effect (law 43).
+//
+// Seen to fail: with a look at what is in effect alone.
+func TestLaw43WantedConfigurationIsTriedAgain(t *testing.T) {
+	w := watch(t)
+	served := w.program
+	w.program += "-next"
+	w.write("2")
+	stale := func() bool { return w.Stale() != "" && w.location().Stale() != "" }
+	waitFor(t, "the reason", stale)
+	stays(t, "the reason", stale)
+	pid := w.location().Plugins()[0].Pid
+	if err := rebuild(served); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the program that was built again", func() bool { return w.version() == "1" && w.location().Plugins()[0].Pid != pid })
+	stays(t, "the reason", stale)
+	if err := copyFile(w.program, served); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "what is wanted", func() bool { return w.version() == "2" && !stale() })
+	stays(t, "what is wanted", func() bool { return w.Stale() == "" && w.location().Stale() == "" })
+}
+
+// A program that is built again takes back nothing of what is said about a configuration
+// with mistakes (law 43).
+//
+// Seen to fail: with the note taken back by each reload.
+func TestLaw43RebuiltProgramKeepsTheReason(t *testing.T) {
+	w := watch(t)
+	w.replace("permission: []\n")
+	stale := func() bool { return w.Stale() != "" && w.location().Stale() != "" }
+	waitFor(t, "the reason", stale)
+	pid := w.location().Plugins()[0].Pid
+	if err := rebuild(w.program); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the program that was built again", func() bool { return w.version() == "1" && w.location().Plugins()[0].Pid != pid })
+	stays(t, "the reason", stale)
+	w.write("2")
+	waitFor(t, "what is right", func() bool { return w.version() == "2" && w.Stale() == "" && w.location().Stale() == "" })
+}
+
+// A configuration that is written without end is not loaded, and that is said until it is
+// whole; nor is one that was emptied, unless somebody asks for it. Programs are looked
+// after meanwhile (case G09).
+//
+// Seen to fail: with whatever is there loaded when patience ends.
+func TestCaseG09WrittenConfigurationIsNotLoaded(t *testing.T) {
+	w := watch(t)
+	pid := w.location().Plugins()[0].Pid
+	serves := func() bool { return w.version() == "1" }
+	rebuilt := false
+	for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(10 * time.Millisecond) {
+		text := w.text("half")
+		if err := os.WriteFile(w.file, []byte(text[:int(time.Since(begin).Milliseconds())%len(text)]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !serves() {
+			t.Fatalf("got %q after %s", w.version(), time.Since(begin))
+		}
+		if !rebuilt && strings.Contains(w.Stale(), "keeps changing") {
+			rebuilt = true
+			if err := rebuild(w.program); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := w.Stale(); !strings.Contains(got, w.file+" keeps changing") || w.location().Stale() != got {
+		t.Errorf("stale %q, %q", got, w.location().Stale())
+	}
+	if w.location().Plugins()[0].Pid == pid {
+		t.Error("the program that was built again was not noticed")
+	}
+	w.write("1")
+	waitFor(t, "what is whole", func() bool { return w.Stale() == "" && w.location().Stale() == "" })
+
+	pid = w.location().Plugins()[0].Pid
+	if err := os.Truncate(w.file, 0); err != nil {
+		t.Fatal(err)
+	}
+	empty := func() bool { return serves() && strings.Contains(w.Stale(), w.file+" is empty") }
+	waitFor(t, "the reason", empty)
+	stays(t, "the reason", empty)
+	if err := rebuild(w.program); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the program that was built again", func() bool { return serves() && w.location().Plugins()[0].Pid != pid })
+	stays(t, "the reason", empty)
+	if _, err := w.ReloadFrom(t.Context(), w.load); err != nil {
+		t.Fatal(err)
+	}
+	stays(t, "what was asked for", func() bool { return len(w.location().Plugins()) == 0 && w.Stale() == "" })
+	w.write("3")
+	waitFor(t, "what is whole", func() bool { return len(w.location().Plugins()) == 1 && w.version() == "3" })
 }

@@ -27,6 +27,8 @@ type Commands struct {
 	// and Withheld those that they are not (case B12). No value of one is here.
 	Passed   []string `json:"passed"`
 	Withheld []string `json:"withheld"`
+	// Missing are the names in the plugin's entry that the host's environment does not have.
+	Missing []string `json:"missing"`
 }
 
 // String says in a few words how they are confined.
@@ -93,7 +95,9 @@ func (l *Location) commands(ctx context.Context, p config.Plugin) (*process.Prof
 		said.Tier, said.Network = sandbox.Off, true
 		said.Reason = modeOff(p.Sandbox)
 	}
-	profile.Env, said.Passed, said.Withheld = commandEnvironment(os.Environ(), p.Env, confined)
+	host := os.Environ()
+	profile.Env, said.Passed, said.Withheld = commandEnvironment(host, p.Env, confined)
+	said.Missing = missing(host, p.Env)
 	return profile, said
 }
 
@@ -163,7 +167,8 @@ const jailHome = "/tmp"
 // commandEnvironment makes the environment of commands out of the host's, by an allow list
 // and the names in the plugin's entry, with the names of what they get of the host's and of
 // what they do not, sorted (cases B11 and B12). What the entry names it gets as it is, also
-// where that is of no use in a sandbox.
+// where that is of no use in a sandbox. Of PATH they get the absolute directories alone, or
+// a file of the project could stand for the program that a rule allows.
 func commandEnvironment(host, named []string, confined bool) (env, passed, withheld []string) {
 	has := map[string]bool{}
 	for _, entry := range host {
@@ -176,6 +181,11 @@ func commandEnvironment(host, named []string, confined bool) (env, passed, withh
 		if !isNamed && (private || !isForCommands(name)) {
 			withheld = append(withheld, name)
 			continue
+		}
+		if name == "PATH" {
+			if entry = absolutePath(entry); entry == "" {
+				continue
+			}
 		}
 		has[name] = true
 		env, passed = append(env, entry), append(passed, name)
@@ -198,6 +208,28 @@ func commandEnvironment(host, named []string, confined bool) (env, passed, withh
 	slices.Sort(passed)
 	slices.Sort(withheld)
 	return env, passed, slices.Compact(withheld)
+}
+
+// absolutePath is the entry of PATH without its directories that depend on where one stands,
+// the empty ones among them; empty if there are no others.
+func absolutePath(entry string) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(strings.TrimPrefix(entry, "PATH=")), func(dir string) bool { return !filepath.IsAbs(dir) })
+	if len(dirs) == 0 {
+		return ""
+	}
+	return "PATH=" + strings.Join(dirs, string(filepath.ListSeparator))
+}
+
+// missing are the names that the host's environment does not have, sorted.
+func missing(host, named []string) []string {
+	gone := []string{}
+	for _, name := range named {
+		if !slices.ContainsFunc(host, func(entry string) bool { return strings.HasPrefix(entry, name+"=") }) {
+			gone = append(gone, name)
+		}
+	}
+	slices.Sort(gone)
+	return slices.Compact(gone)
 }
 
 // isForCommands says whether every command is given a variable of the host's environment:

@@ -16,7 +16,8 @@ import (
 // environment, and it is known by name what they do not get (cases B11, B12). In a sandbox
 // the home directory is one that is there.
 //
-// Seen to fail: with all that the host has; with the user's home in a sandbox.
+// Seen to fail: with all that the host has; with the user's home in a sandbox; with PATH as
+// it is.
 func TestCaseB11EnvironmentOfCommands(t *testing.T) {
 	host := []string{
 		"PATH=/usr/bin", "HOME=/home/u", "USER=u", "LC_TIME=de_DE", "TZ=UTC", "TMPDIR=/var/tmp", "TERM=xterm",
@@ -38,7 +39,10 @@ func TestCaseB11EnvironmentOfCommands(t *testing.T) {
 			"A FAKE_API_KEY LD_PRELOAD SSH_AUTH_SOCK TERM TMPDIR TOOLHOST_TOKENS broken"},
 		"nothing there":      {nil, nil, true, "HOME=/tmp LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin TMPDIR=/tmp", "", ""},
 		"nothing there, off": {nil, nil, false, "LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin", "", ""},
-		"a language":         {[]string{"LC_ALL=C"}, nil, false, "LC_ALL=C PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL", ""},
+		"a PATH that depends on where one stands": {[]string{"PATH=:/usr/bin:.::bin:../b:/b/../c:"}, nil, true,
+			"HOME=/tmp LANG=C.UTF-8 PATH=/usr/bin:/b/../c TMPDIR=/tmp", "PATH", ""},
+		"one with nothing else": {[]string{"PATH=.:"}, []string{"PATH"}, false, "LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin", "", ""},
+		"a language":            {[]string{"LC_ALL=C"}, nil, false, "LC_ALL=C PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL", ""},
 	} {
 		env, passed, withheld := commandEnvironment(tt.host, tt.named, tt.confined)
 		if got := strings.Join(env, " "); got != tt.env {
@@ -50,6 +54,15 @@ func TestCaseB11EnvironmentOfCommands(t *testing.T) {
 		if got := strings.Join(withheld, " "); got != tt.withheld {
 			t.Errorf("%s: withheld %s, want %s", name, got, tt.withheld)
 		}
+	}
+}
+
+// What an entry names and the host does not have is known by name. Seen to fail: with a name
+// that another one begins with.
+func TestMissingVariables(t *testing.T) {
+	got := strings.Join(missing([]string{"A=", "BEYOND=1", "C"}, []string{"C", "BE", "A", "BEYOND", "BE"}), " ")
+	if want := "BE C"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

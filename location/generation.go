@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/toolhost/toolhost/instructions"
 	"github.com/toolhost/toolhost/plugin/client"
 	"github.com/toolhost/toolhost/service/permission"
+	"github.com/toolhost/toolhost/service/process"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/output"
 	"github.com/toolhost/toolhost/tool/registry"
@@ -45,15 +47,6 @@ func (g *generation) plugin(name string) *plugin {
 	return g.plugins[i]
 }
 
-// engine judges by what config says.
-func (l *Location) engine(cfg config.Location) *permission.Engine {
-	engine := permission.New(cfg.Policy, permission.Bounded(l.options.Approver, l.life)).WithApprovals(l.options.Approvals)
-	if l.record != nil {
-		engine = engine.WithRecorder(l.record)
-	}
-	return engine
-}
-
 // instructions finds those of the project, as config says now.
 func (l *Location) instructions(ctx context.Context, gate tool.Gate, session string, targets []string) ([]tool.Instruction, error) {
 	return l.current().finder.For(ctx, gate, session, targets)
@@ -71,7 +64,7 @@ type Report struct {
 	// Location is its name.
 	Location string `json:"location"`
 	// Added, Changed and Removed are the plugins of which that was done, Kept those that
-	// live on.
+	// serve as before.
 	Added   []string `json:"added,omitempty"`
 	Changed []string `json:"changed,omitempty"`
 	Removed []string `json:"removed,omitempty"`
@@ -80,9 +73,9 @@ type Report struct {
 	Permissions  bool `json:"permissions,omitempty"`
 	Output       bool `json:"output,omitempty"`
 	Instructions bool `json:"instructions,omitempty"`
-	// Failures are plugins that did not start as they are meant to be now, each with the
-	// reason. If Stale is set they are why nothing was changed; otherwise only the program
-	// of the plugin is newer, and the one that served goes on.
+	// Failures are plugins that do not serve as they are meant to now, each with the reason.
+	// If Stale is set they are why nothing was changed; otherwise one with a State does not
+	// serve at all, and of one without only the program is newer, and the last goes on.
 	Failures []Failure `json:"failures,omitempty"`
 	// Stale is why everything is as it was before; empty when the new generation serves.
 	Stale string `json:"stale,omitempty"`
@@ -90,12 +83,6 @@ type Report struct {
 	// when it is opened; Closed that it was closed.
 	Inactive bool `json:"inactive,omitempty"`
 	Closed   bool `json:"closed,omitempty"`
-}
-
-// A Failure is one plugin that did not start.
-type Failure struct {
-	Plugin string `json:"plugin"`
-	Reason string `json:"reason"`
 }
 
 // A plan is the difference between the generation that serves and what is configured.
@@ -118,27 +105,48 @@ type fresh struct {
 // Reload makes the Location what is configured now. What is new or changed is started
 // beside what serves; then all of it takes its place in one act: no capture sees a part
 // of it, and whoever follows the tools is told once (law 43). What was replaced ends
-// what runs in it, and serves what was captured before, until it is drained (law 7); a
-// call keeps the rules that it was begun under, and questions go on. What did not change
-// lives on, in the same process.
+// what runs in it, and serves what was captured before, until it is drained (law 7). A
+// call keeps the rules that it was begun under, and questions go on; but what is denied now
+// is denied to it, too, whatever is answered (law 32). What did not change lives on, in the
+// same process.
 //
 // If a plugin does not start as it is configured now, all stays as it was, and the
 // report and [Location.Stale] say why. If only its program changed, the one that served
-// goes on, and its status says why. A plugin that failed, or was refused, is tried again.
+// goes on, and its status says why. A plugin that failed, or was refused, is tried again,
+// and what became of that is waited for: the report has it, and the rest is in effect.
 //
 // Reloads of a Location come one after another. ctx bounds the waiting, and the starting:
 // when it is over before the plugins are ready all stays as it was. The configuration
 // must be for the same name and root.
 func (l *Location) Reload(ctx context.Context, cfg config.Location) Report {
+	report := l.become(ctx, &cfg)
+	l.setStale(report.Stale)
+	l.tell(Event{Kind: EventReload, Reason: report.Stale, Reload: &report})
+	return report
+}
+
+// ReloadPrograms is Reload of the configuration that serves when no other reload runs, for
+// programs that may be other ones now. It neither sets nor takes back [Location.Stale]: a
+// newer configuration that is not in effect is so afterwards.
+func (l *Location) ReloadPrograms(ctx context.Context) Report {
+	report := l.become(ctx, nil)
+	l.tell(Event{Kind: EventReload, Reason: report.Stale, Reload: &report})
+	return report
+}
+
+// become reloads; nil stands for the configuration that serves.
+func (l *Location) become(ctx context.Context, cfg *config.Location) Report {
 	report := Report{Location: l.name}
 	if err := l.reload(ctx, cfg, &report); err != nil {
 		report.Stale = err.Error()
 		report.Added, report.Changed, report.Removed, report.Kept = nil, nil, nil, nil
 		report.Permissions, report.Output, report.Instructions = false, false, false
-		l.log.Error("the new configuration is not in effect", slog.Any("error", err))
+		l.log.Error("what was to be reloaded is not in effect", slog.Any("error", err))
 	}
-	l.setStale(report.Stale)
-	l.tell(Event{Kind: EventReload, Reason: report.Stale, Reload: &report})
+	if report.Stale == "" {
+		l.log.Info("reloaded", slog.Any("added", report.Added), slog.Any("changed", report.Changed), slog.Any("removed", report.Removed),
+			slog.Any("failed", report.Failures), slog.Bool("permissions", report.Permissions))
+	}
 	return report
 }
 
@@ -159,8 +167,8 @@ func (l *Location) setStale(why string) {
 	l.stale = why
 }
 
-func (l *Location) reload(ctx context.Context, cfg config.Location, report *Report) error {
-	if cfg.Name != l.name || cfg.Root != l.root {
+func (l *Location) reload(ctx context.Context, cfg *config.Location, report *Report) error {
+	if cfg != nil && (cfg.Name != l.name || cfg.Root != l.root) {
 		return fmt.Errorf("location %s at %s cannot become %s at %s: it is another one", l.name, l.root, cfg.Name, cfg.Root)
 	}
 	select {
@@ -171,7 +179,10 @@ func (l *Location) reload(ctx context.Context, cfg config.Location, report *Repo
 	case <-l.life.Context().Done():
 		return errClosed
 	}
-	plan, err := l.plan(cfg)
+	if cfg == nil {
+		cfg = &l.current().config
+	}
+	plan, err := l.plan(*cfg)
 	if err == nil {
 		err = l.startBeside(ctx, plan)
 	}
@@ -273,7 +284,7 @@ func (l *Location) startBeside(ctx context.Context, p *plan) error {
 			continue
 		}
 		reason := plain(f.config.Name, f.err)
-		p.report.Failures = append(p.report.Failures, Failure{f.config.Name, reason})
+		p.report.Failures = append(p.report.Failures, Failure{Plugin: f.config.Name, Reason: reason})
 		if f.replaces != nil {
 			f.replaces.setUpdate(reason)
 		}
@@ -321,8 +332,10 @@ func (l *Location) swap(ctx context.Context, p *plan) {
 			leave = append(leave, set)
 		}
 	}
-	for _, name := range p.report.Removed {
-		l.endProcesses(name)
+	for _, old := range p.leave {
+		if next := p.next.plugin(old.config.Name); next == nil || !sameCommands(old.config, next.config) {
+			l.endProcesses(old.config.Name)
+		}
 	}
 	l.generation.Store(p.next)
 	l.registry.SetOutput(p.next.outputs)
@@ -333,8 +346,9 @@ func (l *Location) swap(ctx context.Context, p *plan) {
 			l.log.Debug("the Location closes", slog.Any("error", err))
 		}
 	}
+	tries := map[*plugin]int{}
 	for _, old := range p.retry {
-		old.retry()
+		tries[old] = old.retry()
 	}
 	for _, old := range p.next.plugins {
 		if slices.Contains(p.report.Kept, old.config.Name) && !slices.ContainsFunc(p.report.Failures, func(f Failure) bool { return f.Plugin == old.config.Name }) {
@@ -342,35 +356,29 @@ func (l *Location) swap(ctx context.Context, p *plan) {
 		}
 		old.checkPins()
 	}
+	for _, old := range p.next.plugins {
+		old.await(ctx, tries[old])
+	}
+	p.report.settle(p.next.plugins)
 }
 
-// endProcesses ends what a plugin that is removed started and that goes on.
+// endProcesses ends what a plugin started and that goes on: of one that is removed, and of
+// one that is not to run commands in the way any more in which these were started. They
+// outlive its restart, its rebuild, and any other change: an editor's test watcher, say, is
+// nothing that a new setting should end. Nobody waits for it.
 func (l *Location) endProcesses(plugin string) {
 	_ = l.life.Go("processes of "+plugin, func(ctx context.Context) error { // or the Location ends them
-		if err := l.process.EndPlugin(ctx, plugin); err != nil && ctx.Err() == nil {
-			l.log.Error("processes of a plugin that was removed", slog.String("plugin", plugin), slog.Any("error", err))
+		bounded, cancel := context.WithTimeout(ctx, endPatience)
+		defer cancel()
+		if err := l.process.EndPlugin(bounded, plugin); err != nil && ctx.Err() == nil {
+			l.log.Error("processes of a plugin that was removed or changed are not ended yet", slog.String("plugin", plugin), slog.Any("error", err))
 		}
 		return nil
 	})
 }
 
-func (p *plugin) setNow() *registry.Set {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.set
-}
-
-func (p *plugin) stateNow() client.State {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state
-}
-
-func (p *plugin) setUpdate(why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.update = why
-}
+// endPatience is how long processes may take to end before that is said.
+const endPatience = 10 * time.Second
 
 // program is what the files look like that a plugin is made of.
 func program(spec client.Spec, p config.Plugin) string {
@@ -436,6 +444,14 @@ func samePlugin(a, b config.Plugin) bool {
 	return reflect.DeepEqual(a, b)
 }
 
+// sameCommands reports whether the commands of a plugin are run in the same way.
+func sameCommands(a, b config.Plugin) bool {
+	for _, p := range []*config.Plugin{&a, &b} {
+		p.Sandbox.ModeSource = config.Position{}
+	}
+	return a.Builtin == b.Builtin && slices.Equal(a.Grants, b.Grants) && slices.Equal(a.Env, b.Env) && reflect.DeepEqual(a.Sandbox, b.Sandbox)
+}
+
 // samePolicy compares rules, wherever they stand.
 func samePolicy(a, b *permission.Policy) bool {
 	plain := func(l permission.List) permission.List {
@@ -466,6 +482,10 @@ type Use struct {
 	// Processes are those that its plugins started and that go on.
 	Processes int
 }
+
+// Processes are those that its plugins started beside their calls, of every session, the
+// oldest first, with those that have ended and are remembered.
+func (l *Location) Processes() []process.Info { return l.process.Processes() }
 
 // Use says who uses the Location now.
 func (l *Location) Use() Use { return Use{l.registry.Use(), l.process.Running()} }

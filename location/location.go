@@ -190,6 +190,23 @@ func (l *Location) startAll(ctx context.Context, plugins []*plugin) error {
 	return errors.Join(starting.Wait(), context.Cause(ctx))
 }
 
+// engine judges by what config says.
+func (l *Location) engine(cfg config.Location) *permission.Engine {
+	engine := permission.New(cfg.Policy, permission.Bounded(l.options.Approver, l.life)).WithApprovals(l.options.Approvals)
+	if l.record != nil {
+		engine = engine.WithRecorder(l.record)
+	}
+	return engine.WithCurrent(l.currentEngine)
+}
+
+// currentEngine is the engine of the generation that serves; nil while there is none.
+func (l *Location) currentEngine() *permission.Engine {
+	if now := l.current(); now != nil {
+		return now.engine
+	}
+	return nil
+}
+
 // gate makes a gate of one call, which tells nobody if that is only explained.
 func (l *Location) gate(caller registry.Caller) tool.Gate {
 	engine := l.current().engine

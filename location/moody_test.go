@@ -73,6 +73,7 @@ type stage struct {
 	t      *testing.T
 	dir    string // what the plugins look at
 	config config.Location
+	queue  *permission.Queue // who is asked; nil: nobody
 
 	mu     sync.Mutex
 	events []location.Event // under mu
@@ -95,7 +96,12 @@ func newStage(t *testing.T, supervision location.Supervision, configured func(s 
 	if err != nil {
 		t.Fatal(err)
 	}
+	var approver permission.Approver
+	if s.queue != nil {
+		approver = s.queue
+	}
 	s.Location, err = location.Open(context.Background(), life, s.config, location.Options{
+		Approver: approver,
 		Launcher: launcher, Tier: tier(life), RunDir: runDir, Log: slog.New(slog.DiscardHandler),
 		Builtins:    map[string][]string{"moody": {"/proc/self/exe", "__moody", s.dir, "built in"}},
 		Supervision: supervision,

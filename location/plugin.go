@@ -283,17 +283,34 @@ func memoryOf(pid int) int64 {
 	return resident * int64(os.Getpagesize())
 }
 
-// Log is the end of what a plugin wrote, up to 64 KiB, cleaned: of the incarnation that
-// serves, or of the last one. It reports false if there is no such plugin.
-func (l *Location) Log(plugin string) (text string, ok bool) {
+// A Tail is the newest of what a plugin wrote to its log; see [client.Tail].
+type Tail = client.Tail
+
+// Log is the end of what a plugin wrote, up to 64 KiB: the incarnation that serves, and
+// those before it. It is nil if there is no such plugin. Who follows it asks again from
+// time to time, since the plugin may be removed.
+func (l *Location) Log(plugin string) *Tail {
 	p := l.current().plugin(plugin)
-	if p == nil {
-		return "", false
+	if p == nil || l.Closed() {
+		return nil
 	}
+	return p.tail
+}
+
+func (p *plugin) setNow() *registry.Set {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.incarnation != nil {
-		return p.incarnation.Log(), true
-	}
-	return p.log, true
+	return p.set
+}
+
+func (p *plugin) stateNow() client.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state
+}
+
+func (p *plugin) setUpdate(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.update = why
 }

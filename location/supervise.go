@@ -40,6 +40,7 @@ type plugin struct {
 	kick     chan struct{} // has room for one: try again now
 	settled  chan struct{} // closed when it is not starting any more
 	budget   *budget       // of the supervision
+	tail     *client.Tail  // of all that have its name
 
 	mu          sync.Mutex
 	state       client.State        // under mu
@@ -47,8 +48,9 @@ type plugin struct {
 	reason      string              // under mu: why it does not serve
 	exit        string              // under mu: how its process ended last
 	words       string              // under mu: the last of what it wrote then
-	log         string              // under mu: more of that
 	restarts    int                 // under mu
+	tried       int                 // under mu: the restarts of which it is known what became
+	turn        chan struct{}       // under mu: closed when it enters a state
 	update      string              // under mu: why what is newer of it is not in effect
 	pins        string              // under mu: what is wrong with its pinned files now
 	incarnation *client.Incarnation // under mu; nil when there is none
@@ -72,10 +74,15 @@ func (l *Location) newPlugin(cfg config.Plugin) (*plugin, error) {
 	}
 	p := &plugin{
 		location: l, wanted: wanted, config: cfg, life: life, kick: make(chan struct{}, 1), budget: newBudget(l.options.Supervision),
-		settled: make(chan struct{}), state: client.Starting, since: time.Now(),
+		settled: make(chan struct{}), state: client.Starting, since: time.Now(), tail: &client.Tail{}, turn: make(chan struct{}),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for other := range l.all {
+		if other.config.Name == cfg.Name {
+			p.tail = other.tail
+		}
+	}
 	l.all[p] = struct{}{}
 	return p, nil
 }
@@ -141,6 +148,7 @@ func (l *Location) clientHost(p *plugin, owner registry.Owner, set *registry.Set
 		Register:     p.registrar(set, effectsOf(p.config.Sandbox, owner.Builtin)),
 		Contradicted: l.contradicted,
 		Log:          l.log,
+		Tail:         p.tail,
 		StartTimeout: l.options.StartTimeout,
 	}
 }
@@ -175,6 +183,9 @@ func (p *plugin) serving() {
 func (p *plugin) supervise(first error) error {
 	return p.location.life.Go("supervision of "+p.config.Name, func(context.Context) error {
 		p.run(first)
+		if errors.Is(context.Cause(p.wanted.Context()), errRemoved) && p.location.current().plugin(p.config.Name) == nil {
+			p.location.endProcesses(p.config.Name) // what calls started that still ran in it
+		}
 		p.location.forgetPlugin(p)
 		return nil
 	})
@@ -197,8 +208,13 @@ func (p *plugin) run(err error) {
 		}
 		p.mu.Lock()
 		p.restarts++
+		before := p.program
 		p.mu.Unlock()
-		if err = p.attempt(p.wanted.Context()); err == nil {
+		err = p.attempt(p.wanted.Context())
+		if !p.madeOf(before) {
+			p.budget.renew() // what another program spent is not its own
+		}
+		if err == nil {
 			p.publish()
 		}
 	}
@@ -218,7 +234,7 @@ func (p *plugin) pause(err error) bool {
 		p.enter(Restarting, err)
 	} else {
 		if n := p.budget.rules.Restarts; n > 0 {
-			err = &givenUp{fmt.Sprintf("given up after %d restarts within %s: %s", n, p.budget.rules.Window, plain(p.config.Name, err)), err}
+			err = &givenUp{fmt.Sprintf("given up after %d restarts within %s, and toolhost reload tries it again: %s", n, p.budget.rules.Window, plain(p.config.Name, err)), err}
 		}
 		p.enter(client.Failed, err)
 	}
@@ -232,6 +248,7 @@ func (p *plugin) pause(err error) bool {
 	case <-again:
 	case <-p.kick:
 	case <-p.wanted.Context().Done():
+		p.retire()
 		return false
 	}
 	return true
@@ -276,7 +293,7 @@ func (p *plugin) serve() error {
 func (p *plugin) gone(incarnation *client.Incarnation) error {
 	status, exit := incarnation.Status(), incarnation.Exit()
 	p.mu.Lock()
-	p.incarnation, p.exit, p.words, p.log = nil, exit, incarnation.LastWords(), incarnation.Log()
+	p.incarnation, p.exit, p.words = nil, exit, incarnation.LastWords()
 	p.mu.Unlock()
 	p.location.tell(Event{Kind: EventTools, Plugin: p.config.Name})
 	return &crash{errors.New(status.Reason), incarnation}
@@ -319,11 +336,28 @@ func (p *plugin) drain(incarnation *client.Incarnation) error {
 			waits = incarnation.Status().Calls > 0 || p.location.draining(p.config.Name) <= maxDraining
 		}
 	}
+	p.retire()
 	p.release(incarnation)
 	p.mu.Lock()
 	p.incarnation = nil
 	p.mu.Unlock()
 	return context.Cause(p.wanted.Context())
+}
+
+// retire ends the calls that wait for a person, now that nothing will carry them out. When
+// the Location closes that ends them.
+func (p *plugin) retire() {
+	became, cause := "replaced", context.Cause(p.wanted.Context())
+	switch set := p.setNow(); {
+	case set == nil || p.life.Context().Err() != nil:
+		return
+	case errors.Is(cause, errRemoved):
+		became = "removed from the configuration"
+		fallthrough
+	case errors.Is(cause, errReplaced):
+		set.Retire(fmt.Sprintf("the plugin %s was %s while the call waited for approval: it was not carried out further; look at the tools that there are now",
+			p.config.Name, became))
+	}
 }
 
 // replaced reports whether another plugin has its name now, whose states are told.
@@ -338,7 +372,7 @@ func (p *plugin) enter(s client.State, why error) {
 	e := Event{Kind: EventPlugin, Plugin: p.config.Name, State: s}
 	p.mu.Lock()
 	if failed, ok := errors.AsType[*client.StartError](why); ok {
-		p.exit, p.words, p.log = failed.Exit, failed.Log, failed.Log
+		p.exit, p.words = failed.Exit, failed.Log
 	}
 	reason := ""
 	if why != nil {
@@ -351,7 +385,9 @@ func (p *plugin) enter(s client.State, why error) {
 	if p.state == client.Starting && s != client.Starting {
 		close(p.settled)
 	}
-	p.state, p.reason = s, reason
+	p.state, p.reason, p.tried = s, reason, p.restarts
+	close(p.turn)
+	p.turn = make(chan struct{})
 	e.Reason, e.Exit = reason, p.exit
 	if s == client.Ready || s == client.Closed {
 		e.Exit = ""
@@ -363,16 +399,8 @@ func (p *plugin) enter(s client.State, why error) {
 	if same || p.replaced() {
 		return
 	}
-	p.location.log.Debug("plugin", slog.String("plugin", p.config.Name), slog.String("state", string(s)))
+	p.logState(s, reason)
 	p.location.tell(e)
-}
-
-// retry makes a plugin that waits, or was given up, start now.
-func (p *plugin) retry() {
-	select {
-	case p.kick <- struct{}{}:
-	default:
-	}
 }
 
 // close ends the plugin at once, and what it has.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/scope"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/service/permission/shown"
@@ -424,7 +425,7 @@ const turn = 50 * time.Millisecond
 
 // untilShown goes on waiting for a suspended call while an identical one is asked before
 // it, and then asks all the same: nobody knows whether the other one's client is there.
-func (f *face) untilShown(ctx context.Context, c *conversation, s tool.Settlement, err error) (tool.Settlement, error) {
+func (f *face) untilShown(ctx context.Context, l *location.Location, c *conversation, s tool.Settlement, err error) (tool.Settlement, error) {
 	for deadline := time.Now().Add(c.approver.patience); ; {
 		suspended, ok := errors.AsType[*tool.Suspension](err)
 		if !ok || len(c.shown()) > 0 {
@@ -436,7 +437,7 @@ func (f *face) untilShown(ctx context.Context, c *conversation, s tool.Settlemen
 			}
 			break
 		}
-		s, err = f.location.Resume(ctx, suspended.Identity.Session, suspended.Handle, turn)
+		s, err = l.Resume(ctx, suspended.Identity.Session, suspended.Handle, turn)
 	}
 	return s, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -25,20 +26,40 @@ func (f *face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	if !ok { // only the middleware calls this
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call has no tool"}
 	}
+	l, err := f.now(ctx)
+	if err != nil {
+		return f.unavailable(ctx, req, name, err)
+	}
 	if sessionless(req) {
-		return f.callSessionless(ctx, req, name)
+		return f.callSessionless(ctx, l, req, name)
 	}
 	identity, err := f.identity(req)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	capture := f.captures.forCall(req.Session, f.location.Capture())
+	capture, gone := f.captures.forCall(req.Session, l, name)
+	if gone != nil {
+		return f.unavailable(ctx, req, name, gone)
+	}
 	ctx, conversation := f.server.options.Approver.begin(ctx, identity, f.asks(req, askNow))
 	defer conversation.end()
 	conversation.tell(f.progress(ctx, req, name))
 	settlement, err := capture.Call(ctx, request(req, identity, name, conversation))
 	conversation.tell(nil)
 	return f.result(req, capture, name, identity, settlement, err)
+}
+
+// unavailable is the result of a call that was not begun, as there is nothing that runs it.
+func (f *face) unavailable(ctx context.Context, req *mcp.CallToolRequest, name string, err error) (*mcp.CallToolResult, error) {
+	why, ok := errors.AsType[*tool.Error](err)
+	if !ok {
+		return nil, err
+	}
+	identity, err := f.identity(req)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	return f.result(req, nil, name, identity, tool.Settlement{Status: why.Kind.Status(), Error: why}, context.Cause(ctx))
 }
 
 // request is the call as the registry takes it.
@@ -69,15 +90,15 @@ func (f *face) progress(ctx context.Context, req *mcp.CallToolRequest, name stri
 
 // callSessionless runs a call of the era without sessions, or goes on with one that
 // waits for the answers which this request brings.
-func (f *face) callSessionless(ctx context.Context, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
+func (f *face) callSessionless(ctx context.Context, l *location.Location, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
 	if req.Params.RequestState != "" {
-		return f.resume(ctx, req, name)
+		return f.resume(ctx, l, req, name)
 	}
 	identity, err := f.identity(req)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	capture := f.location.Capture()
+	capture := l.Capture()
 	ctx, conversation := f.server.options.Approver.begin(ctx, identity, f.asks(req, askLater))
 	conversation.tell(f.progress(ctx, req, name))
 	call := request(req, identity, name, conversation)
@@ -88,7 +109,7 @@ func (f *face) callSessionless(ctx context.Context, req *mcp.CallToolRequest, na
 	if _, ok := errors.AsType[*tool.Suspension](err); ok {
 		conversation.leave()
 	}
-	settlement, err = f.untilShown(ctx, conversation, settlement, err)
+	settlement, err = f.untilShown(ctx, l, conversation, settlement, err)
 	conversation.tell(nil)
 	if suspended, ok := errors.AsType[*tool.Suspension](err); ok {
 		return f.inputRequired(req, name, digestOf(capture, name), conversation, suspended)

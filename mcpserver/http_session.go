@@ -159,22 +159,17 @@ func (c *captures) forget(session *mcp.ServerSession) {
 }
 
 // useSession is the session of a request, which it is in use by, or the status that says
-// why it is not: it is none of this Location as it is now (404), or another principal's.
+// why it is not: it is none of this Location (404), or another principal's.
 func (d *door) useSession(v *visit, id string) (s *session, status int) {
 	d.mu.Lock()
 	s = d.sessionsByID[id]
 	switch {
-	case s == nil || s.face.location.Name() != v.face.location.Name():
+	case s == nil || s.face != v.face:
 		d.mu.Unlock()
 		return nil, http.StatusNotFound
 	case s.guest != v.guest:
 		d.mu.Unlock()
 		return nil, http.StatusForbidden
-	case s.face != v.face: // its Location was closed, and is another one now
-		d.forget(s)
-		d.mu.Unlock()
-		d.closeSession(s)
-		return nil, http.StatusNotFound
 	}
 	s.busy++
 	d.mu.Unlock()

@@ -119,7 +119,7 @@ func (f *face) over(ctx context.Context, principal, connection string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sessionGrace)
 	defer cancel()
 	session := f.sessionOf(principal, connection, "")
-	if err := f.location.EndSession(ctx, session); err != nil {
+	if err := f.location().EndSession(ctx, session); err != nil {
 		f.log.Warn("processes of a session that is over", slog.String("session", session), slog.Any("error", err))
 	}
 }

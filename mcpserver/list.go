@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
 )
@@ -84,9 +85,15 @@ func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsReques
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none of this server's: begin without one"}
 	}
-	capture := f.location.Capture()
-	if !sessionless(req) {
-		capture = f.captures.forList(f.sdk, req.Session, capture, after != "")
+	l, err := f.now(ctx)
+	if err != nil {
+		return nil, unserved(err)
+	}
+	var definitions []tool.Definition // sorted by name
+	if sessionless(req) {
+		definitions = l.Capture().Definitions()
+	} else {
+		definitions = f.captures.forList(f.sdk, req.Session, l, after != "").Definitions()
 	}
 	// What the SDK adds to a result is its own affair; the tools are not.
 	params := mcp.ListToolsParams{}
@@ -101,7 +108,6 @@ func (f *face) list(ctx context.Context, method string, req *mcp.ListToolsReques
 	if !ok {
 		return result, nil
 	}
-	definitions := capture.Definitions() // sorted by name
 	begin := sort.Search(len(definitions), func(i int) bool { return definitions[i].Name > after })
 	end := min(begin+pageSize, len(definitions))
 	page.Tools, page.NextCursor = make([]*mcp.Tool, 0, end-begin), ""
@@ -143,33 +149,39 @@ func pageOf(cursor string) (after string, ok bool) {
 // captures are those of the sessions, as their last lists showed them.
 type captures struct {
 	mu  sync.Mutex
-	all map[*mcp.ServerSession]*registry.Capture // under mu
+	all map[*mcp.ServerSession]captured // under mu
 }
 
 // forList is the capture that a page of the list is of: now's, or for a further page
-// that of the first.
-func (c *captures) forList(sdk *mcp.Server, session *mcp.ServerSession, now *registry.Capture, further bool) *registry.Capture {
+// that of the first, if that is of the same Location.
+func (c *captures) forList(sdk *mcp.Server, session *mcp.ServerSession, l *location.Location, further bool) captured {
+	now := capture(l)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := c.all[session]; further && last != nil {
+	if last := c.all[session]; further && last.location == l {
 		return last
 	}
 	if c.all == nil {
-		c.all = map[*mcp.ServerSession]*registry.Capture{}
+		c.all = map[*mcp.ServerSession]captured{}
 	}
 	c.all[session] = now
 	c.prune(sdk)
 	return now
 }
 
-// forCall is the capture that a session's calls run, or now's if it never listed.
-func (c *captures) forCall(session *mcp.ServerSession, now *registry.Capture) *registry.Capture {
+// forCall is the capture that a session's call of a tool runs in a Location, or now's if it
+// never listed. The error says that there is none any more.
+func (c *captures) forCall(session *mcp.ServerSession, l *location.Location, name string) (*registry.Capture, *tool.Error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if last := c.all[session]; last != nil {
-		return last
+	last, listed := c.all[session]
+	c.mu.Unlock()
+	switch {
+	case !listed:
+		return l.Capture(), nil
+	case last.location == l:
+		return last.Capture, nil
 	}
-	return now
+	return last.in(l, name)
 }
 
 // prune forgets the captures of sessions that have ended, when those may be the most of
@@ -201,7 +213,7 @@ func (f *face) mirrorTools() {
 	f.mirror.mu.Lock()
 	defer f.mirror.mu.Unlock()
 	now := map[string]tool.Definition{}
-	for _, d := range f.location.Capture().Definitions() {
+	for _, d := range f.location().Capture().Definitions() {
 		now[d.Name] = d
 		if known, ok := f.mirror.known[d.Name]; !ok || !sameDefinition(known, d) {
 			f.addTool(definition(d))
@@ -249,17 +261,31 @@ func sameDefinition(a, b tool.Definition) bool {
 		a.Irreversible == b.Irreversible && a.Projected == b.Projected && string(a.Input) == string(b.Input) && string(a.Output) == string(b.Output)
 }
 
-// follow mirrors the tools until ctx is over or the Location is closed.
+// follow mirrors the tools of the Locations that the face has, one after another, until ctx
+// is over.
 func (f *face) follow(ctx context.Context) error {
-	changes, stop := f.location.Subscribe()
+	for ctx.Err() == nil {
+		f.followOne(ctx, f.location())
+	}
+	return nil
+}
+
+// followOne mirrors the tools of a Location until another one takes its place.
+func (f *face) followOne(ctx context.Context, l *location.Location) {
+	changes, stop := l.Subscribe()
 	defer stop()
 	f.mirrorTools() // what changed before
 	for {
 		select {
 		case <-changes:
-			f.mirrorTools()
+			// That its tools go is not told where others are about to take their place.
+			if !l.Closed() || !f.awaiting.Load() {
+				f.mirrorTools()
+			}
+		case <-f.moved:
+			return
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

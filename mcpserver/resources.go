@@ -81,7 +81,11 @@ func (f *face) readOutput(ctx context.Context, req *mcp.ReadResourceRequest) (*m
 	}
 	said, _ := req.Params.Meta[metaSession].(string)
 	session := f.sessionOf(principal(req.Extra), req.Session.ID(), said)
-	part, err := f.location.Output(ctx, session, a.handle, a.offset, a.limit)
+	l, err := f.now(ctx)
+	if err != nil {
+		return nil, unserved(err)
+	}
+	part, err := l.Output(ctx, session, a.handle, a.offset, a.limit)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound(req)

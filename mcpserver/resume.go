@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhost/toolhost/location"
 	"github.com/toolhost/toolhost/service/permission"
 	"github.com/toolhost/toolhost/tool"
 	"github.com/toolhost/toolhost/tool/registry"
@@ -20,7 +21,7 @@ import (
 // binding is what the state of this request's call is bound to.
 func (f *face) binding(req *mcp.CallToolRequest, name string) binding {
 	return binding{
-		principal: principal(req.Extra), location: f.location.Name(), tool: name,
+		principal: principal(req.Extra), location: f.name, tool: name,
 		arguments: sha256.Sum256(canonical(req.Params.Arguments)),
 	}
 }
@@ -42,8 +43,8 @@ func canonical(arguments json.RawMessage) []byte {
 
 // resume goes on with a suspended call: it answers what the client brings the answers
 // of, and waits for the call's end or its next question (law 37).
-func (f *face) resume(ctx context.Context, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
-	capture := f.location.Capture()
+func (f *face) resume(ctx context.Context, l *location.Location, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
+	capture := l.Capture()
 	definition := digestOf(capture, name)
 	st, err := f.server.seal.open(req.Params.RequestState, f.binding(req, name))
 	if err != nil {
@@ -61,12 +62,12 @@ func (f *face) resume(ctx context.Context, req *mcp.CallToolRequest, name string
 	}
 	var settlement tool.Settlement
 	if err = registry.ErrRunning; withdrawn {
-		settlement, err = f.location.Withdraw(ctx, st.Identity.Session, st.Handle)
+		settlement, err = l.Withdraw(ctx, st.Identity.Session, st.Handle)
 	}
 	if errors.Is(err, registry.ErrRunning) { // also if it was answered elsewhere before it could be withdrawn
 		c.tell(f.progress(ctx, req, name))
-		settlement, err = f.location.Resume(ctx, st.Identity.Session, st.Handle, suspendAfter)
-		settlement, err = f.untilShown(ctx, c, settlement, err)
+		settlement, err = l.Resume(ctx, st.Identity.Session, st.Handle, suspendAfter)
+		settlement, err = f.untilShown(ctx, l, c, settlement, err)
 		c.tell(nil)
 	}
 	if again, ok := errors.AsType[*tool.Suspension](err); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -320,7 +321,7 @@ func TestCaseC15EqualIds(t *testing.T) {
 				},
 			})
 			group.Go(func() {
-				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "act", Arguments: map[string]any{"client": i}, Meta: ids})
+				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "act", Arguments: map[string]any{"client": i}, Meta: maps.Clone(ids)}) // the client writes in it
 				if err != nil || result.IsError != (i == 1) {
 					t.Errorf("client %d: %+v, %v", i, result, err)
 				}

@@ -63,13 +63,34 @@ func New(life *scope.Scope, options Options) (*Server, error) {
 
 // face is the face of a Location, which is activated if it is not active.
 func (s *Server) face(ctx context.Context, name string) (*face, error) {
+	s.mu.Lock()
+	known := s.faces[name]
+	s.mu.Unlock()
+	if known != nil {
+		if _, err := known.now(ctx); err != nil {
+			return nil, err
+		}
+		return known, nil
+	}
 	l, err := s.options.Host.Location(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	f, err := s.faceOf(l)
+	if err != nil || f.location() == l {
+		return f, err
+	}
+	if _, err := f.now(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// faceOf is the face of all Locations of that name, one after another.
+func (s *Server) faceOf(l *location.Location) (*face, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.faces[l.Name()]; f != nil && f.location == l {
+	if f := s.faces[l.Name()]; f != nil {
 		return f, nil
 	}
 	f := s.newFace(l)
@@ -80,12 +101,18 @@ func (s *Server) face(ctx context.Context, name string) (*face, error) {
 	return f, nil
 }
 
-// A face is one Location as its clients see it.
+// A face is one Location as its clients see it, and the one that takes its place when it is
+// closed, or its root is not where it was: their sessions go on.
 type face struct {
-	server   *Server
-	location *location.Location
-	sdk      *mcp.Server
-	log      *slog.Logger
+	server *Server
+	name   string
+	sdk    *mcp.Server
+	log    *slog.Logger
+
+	current  atomic.Pointer[location.Location]
+	renewing chan struct{} // has room for the one who asks the host for the Location
+	awaiting atomic.Bool   // the host is asked
+	moved    chan struct{} // tells follow that current is another one
 
 	captures captures
 	mirror   mirror
@@ -99,7 +126,11 @@ type face struct {
 const callName = "toolhost_call"
 
 func (s *Server) newFace(l *location.Location) *face {
-	f := &face{server: s, location: l, log: s.options.Log.With("location", l.Name())}
+	f := &face{
+		server: s, name: l.Name(), log: s.options.Log.With("location", l.Name()),
+		renewing: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+	}
+	f.current.Store(l)
 	f.sdk = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost: " + l.Name(), Version: s.options.Version}, &mcp.ServerOptions{
 		Logger: slog.New(quiet{f.log.Handler()}),
 		Capabilities: &mcp.ServerCapabilities{

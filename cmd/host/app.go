@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,7 +90,7 @@ change files once you allow it.`,
 	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("location", a.completeLocations)
 	root.SetVersionTemplate("toolhost {{.Version}}\n")
-	root.AddCommand(a.toolsCommand(), a.callCommand(), a.serveCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.explainCommand(), a.auditCommand(), a.statusCommand(),
+	root.AddCommand(a.toolsCommand(), a.callCommand(), a.serveCommand(), a.callsCommand(), a.outputsCommand(), a.approvalsCommand(), a.explainCommand(), a.auditCommand(), a.statusCommand(), a.logsCommand(), a.reloadCommand(),
 		a.checkCommand(), a.trustCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
@@ -101,7 +102,10 @@ func commandArgs(root *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("unknown command %q: toolhost --help lists the commands", args[0])
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+	near := slices.DeleteFunc(root.SuggestionsFor(args[0]), func(name string) bool {
+		return !strings.HasPrefix(name, args[0]) && max(len(name)-len(args[0]), len(args[0])-len(name)) > 1 // read, a tool, is not meant for reload
+	})
+	if len(near) > 0 {
 		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
 	}
 	if tool.EffectiveName(args[0]) == args[0] {
@@ -112,12 +116,7 @@ func commandArgs(root *cobra.Command, args []string) error {
 
 // load reads the configuration and says on standard error what is noteworthy.
 func (a *app) load(ctx context.Context) (*config.Config, error) {
-	if info, err := os.Stat(cmp.Or(a.dir, ".")); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("-C %s: there is no such directory", a.dir)
-	}
-	cfg, err := config.Load(ctx, config.Options{
-		Dir: a.dir, File: a.file, Builtins: builtinNames(), TrustedDigest: a.trustedDigest, TrustedContent: a.trustedContent,
-	})
+	cfg, err := a.read(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +124,17 @@ func (a *app) load(ctx context.Context) (*config.Config, error) {
 		a.notice(notice)
 	}
 	return cfg, nil
+}
+
+// read reads the configuration. With hold a project's file that changed is in effect as it was
+// trusted, with what it denies now.
+func (a *app) read(ctx context.Context, hold bool) (*config.Config, error) {
+	if info, err := os.Stat(cmp.Or(a.dir, ".")); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("-C %s: there is no such directory", a.dir)
+	}
+	return config.Load(ctx, config.Options{
+		Dir: a.dir, File: a.file, Builtins: builtinNames(), TrustedDigest: a.trustedDigest, TrustedContent: a.trustedContent, Hold: hold,
+	})
 }
 
 // self is this program, whatever happens to its file meanwhile.

@@ -146,12 +146,17 @@ func (a *app) call(ctx context.Context, capture *registry.Capture, name string, 
 }
 
 // sessionHint is what to do about a file that the session has not read, where nobody
-// said which session it is: another command would be another one again.
+// said which session it is: another command would be another one again. An output is its
+// session's, too, and you read it without one.
 func sessionHint(e *tool.Error, made []string) string {
-	if e == nil || e.Kind != tool.KindFailure || !slices.Contains(made, "session") || !strings.Contains(e.Message, "this session has not read it") {
-		return ""
+	switch {
+	case e == nil || e.Kind != tool.KindFailure:
+	case slices.Contains(made, "session") && strings.Contains(e.Message, "this session has not read it"):
+		return "each command without --session is a session of its own: give reading and changing the same one, such as --session review-7"
+	case strings.HasPrefix(e.Message, "there is no output ") && strings.Contains(e.Message, " of this session: "):
+		return "an output is for the session that it was made in: give the --session of that call, or read it with toolhost outputs show HANDLE"
 	}
-	return "each command without --session is a session of its own: give reading and changing the same one, such as --session review-7"
+	return ""
 }
 
 // outcome is what --json prints of a call. Every key is always there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -137,6 +138,9 @@ func commandsInWords(c location.Commands) string {
 	}
 	if c.Tier != "" {
 		words += fmt.Sprintf("; of the environment they get %s, and %d are withheld (--json names them)", counted(len(c.Passed), "variable"), len(c.Withheld))
+		if len(c.Missing) > 0 {
+			words += "; env names what is not set here: " + strings.Join(c.Missing, ", ")
+		}
 	}
 	return words
 }

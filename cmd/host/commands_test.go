@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/toolhost/toolhost/control"
 	"github.com/toolhost/toolhost/tool"
 )
 
@@ -151,6 +152,56 @@ func TestProcessesOfAnAgent(t *testing.T) {
 	if left := sleepers(t, s.dir); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
 	}
+}
+
+// What goes on beside calls outlives a reload that does not change how it may run, and ends with
+// one that does, or that removes its plugin.
+// Seen to fail with the processes of a plugin that was changed left alone, and of one that was removed.
+func TestLaw43ProcessesOfAPluginThatChanged(t *testing.T) {
+	s := newServingOf(t, commandsAllowed)
+	file := filepath.Join(s.dir, "toolhost.yaml")
+	processes := func() (plugins, lines string) {
+		out, _ := toolhost(t, "status", "--tree", "--json")
+		var statuses []control.Status
+		if err := json.Unmarshal([]byte(out), &statuses); err != nil || len(statuses) != 1 || len(statuses[0].Locations) != 1 {
+			t.Fatalf("%v in %s", err, out)
+		}
+		l := statuses[0].Locations[0]
+		for _, p := range l.Plugins {
+			plugins += p.Name + " "
+		}
+		for _, p := range l.Processes {
+			lines += p.Plugin + ": " + p.Line + "\n"
+		}
+		return plugins, lines
+	}
+	begin := func(id string) {
+		t.Helper()
+		if got := s.calls(id, "process_start", map[string]any{"command": "sleep 300"}); got.IsError {
+			t.Fatalf("got %+v", got)
+		}
+		if _, lines := processes(); lines != "process: sleep 300\n" {
+			t.Fatalf("got %q", lines)
+		}
+	}
+	begin("one")
+	write(t, file, commandsAllowed+"instructions: []\noutput: {max_lines: 30}\n")
+	out, _ := toolhost(t, "reload")
+	for _, want := range []string{"    process: kept\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got %s, want %q", out, want)
+		}
+	}
+	if _, lines := processes(); lines == "" {
+		t.Error("it ended with a reload that did not change its plugin")
+	}
+	write(t, file, strings.Replace(commandsAllowed, "process: {}", "process: {sandbox: {limits: {files: 200}}}", 1))
+	toolhost(t, "reload")
+	eventually(t, "its end with another sandbox", func() bool { _, lines := processes(); return lines == "" })
+	begin("two")
+	write(t, file, strings.Replace(commandsAllowed, ", process: {}", "", 1))
+	toolhost(t, "reload")
+	eventually(t, "its end with its plugin", func() bool { plugins, lines := processes(); return lines == "" && plugins == "filesystem " })
 }
 
 // A command finds no terminal, though its host has one, and writes nothing there (case B08).

@@ -40,7 +40,7 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 		}
 	}
 	by := a.approver()
-	return a.withHost(ctx, cfg, by, oneShot, log, func(ctx context.Context, h *host.Host) error {
+	return a.withHost(ctx, cfg, by, nil, log, func(ctx context.Context, h *host.Host) error {
 		l, err := h.Location(ctx, a.location)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -59,13 +59,14 @@ func (a *app) withLocation(ctx context.Context, f func(context.Context, *locatio
 const oneShot = "this host ends with this call, and every process with it: run toolhost serve, and call process_start there"
 
 // withHost opens the host for f, with its audit log, and the control socket where
-// something can be answered through it. once is empty for a host that goes on when a call
-// has ended. A command that examines calls nothing: it is told what a host would do that goes on.
-func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, once string, log *slog.Logger, f func(context.Context, *host.Host) error) (err error) {
+// something can be answered through it. load, of a host that goes on when a call has ended,
+// loads what is configured now, beside what is in effect. A command that examines calls nothing:
+// it is told what a host would do that goes on.
+func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, load loader, log *slog.Logger, f func(context.Context, *host.Host) error) (err error) {
 	audit := state.NewAudit(state.AuditOptions{Redact: cfg.Audit.Redact})
-	supervision := location.Supervision{}
-	if once != "" {
-		supervision.Restarts = -1 // what failed is said, and not waited for
+	supervision, once := location.Supervision{}, ""
+	if load == nil {
+		supervision.Restarts, once = -1, oneShot // what failed is said, and not waited for
 	}
 	if a.examines {
 		once = ""
@@ -93,7 +94,11 @@ func (a *app) withHost(ctx context.Context, cfg *config.Config, by approver, onc
 		}
 	}()
 	if by.queue != nil {
-		_, err := control.Listen(life, control.Options{Host: h, Queue: by.queue, Audit: audit, Version: versionText(), Log: log})
+		options := control.Options{Host: h, Queue: by.queue, Audit: audit, Version: versionText(), Log: log}
+		if load != nil {
+			options.Reload = func(ctx context.Context) (host.Report, error) { return load.reload(ctx, h) }
+		}
+		_, err := control.Listen(life, options)
 		if err != nil && by.away {
 			return operational(fmt.Errorf("--approve ask: there is no terminal here, and none can reach this: %w", err))
 		}

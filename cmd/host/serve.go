@@ -28,6 +28,7 @@ type serveFlags struct {
 	http     string
 	tokens   string
 	hosts    []string
+	watch    bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -50,8 +51,14 @@ answered with toolhost approvals. Where the agent cannot ask, --approve says wha
 becomes of the question: deny says no at once, and how to allow it; wait leaves it to
 toolhost approvals, for as long as --approve-timeout says.
 
-Exit status: 0 when the input ended or a signal came, 2 usage or configuration, 4
-something broke.`,
+When the configuration changes, or the program of a plugin, what is new of it takes
+effect while the rest goes on. What cannot be loaded or started leaves everything as it
+was; toolhost status says why. --watch=false leaves that to toolhost reload.
+
+Exit status: 0 when the input ended or a signal came, within five seconds; 2 usage or
+configuration; 4 something broke. A second signal ends it at once, by that signal: shells
+say 130 for an interrupt, and 143 for SIGTERM. No process that it started is left then
+either; the next host that starts sweeps away what it left on the disk.`,
 		Example: `  toolhost serve -C ~/project
   toolhost serve --print-config claude-code
   toolhost serve --http 127.0.0.1:8080
@@ -78,6 +85,7 @@ something broke.`,
 	command.Flags().StringSliceVar(&flags.hosts, "host", nil, "a name under which clients reach the server, beside its address")
 	_ = command.RegisterFlagCompletionFunc("http", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("host", cobra.NoFileCompletions)
+	command.Flags().BoolVar(&flags.watch, "watch", true, "reload when the configuration or the program of a plugin changes")
 	command.Flags().StringVar(&flags.client, "print-config", "", "print what a client is configured with: "+strings.Join(clientNames(), ", "))
 	_ = command.RegisterFlagCompletionFunc("approve", cobra.FixedCompletions([]string{string(mcpserver.Deny), string(mcpserver.Wait)}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("print-config", cobra.FixedCompletions(clientNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -125,7 +133,13 @@ func (a *app) serve(ctx context.Context, flags *serveFlags) (err error) {
 	}()
 	queue := permission.NewQueue(permission.QueueOptions{Approvals: host.Approvals(a.state), Timeout: a.patience})
 	by := mcpserver.NewApprover(life, queue, mcpserver.Fallback(flags.fallback), log)
-	return a.withHost(ctx, cfg, approver{Approver: by, queue: queue}, "", log, func(ctx context.Context, h *host.Host) error {
+	return a.withHost(ctx, cfg, approver{Approver: by, queue: queue}, a.loadAgain, log, func(ctx context.Context, h *host.Host) error {
+		if flags.watch {
+			load := loader(a.loadAgain).of(h)
+			if _, err := h.Watch(host.WatchOptions{Load: load, Files: a.mayAppear()}); err != nil {
+				a.notice(fmt.Sprintf("changes of the configuration are not noticed; toolhost reload has them read: %v", err))
+			}
+		}
 		server, err := mcpserver.New(life, mcpserver.Options{Host: h, Approver: by, Version: versionText(), Log: log})
 		if err != nil {
 			return operational(err)

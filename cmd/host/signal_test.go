@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolhost/toolhost/control"
 )
 
 // stuck configures plugins that never become ready, each with a child in a session of
@@ -153,5 +156,52 @@ func eventually(t *testing.T, what string, reached func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited 10s for %s", what)
 		}
+	}
+}
+
+// Signals end toolhost serve, the first one cleanly and with status 0; one that comes while it
+// closes ends it at once, by that signal, and nothing is left then either (laws 41, 42).
+// Seen to fail with signals that are ignored after the first.
+func TestSignalsOfServe(t *testing.T) {
+	for _, second := range []syscall.Signal{0, syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(second.String(), func(t *testing.T) {
+			s := newServing(t)
+			pids := children(t, s.command.Process.Pid)
+			out, _ := toolhost(t, "status", "--json")
+			var statuses []control.Status
+			if err := json.Unmarshal([]byte(out), &statuses); err != nil || len(statuses) != 1 {
+				t.Fatalf("%v in %s", err, out)
+			}
+			for _, p := range statuses[0].Locations[0].Plugins { // nothing less than a kill ends it then
+				pids = append(pids, p.Pid)
+				if err := syscall.Kill(p.Pid, syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin := time.Now()
+			if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if second != 0 {
+				time.Sleep(50 * time.Millisecond) // two at once would be one
+				if err := s.command.Process.Signal(second); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					t.Fatal(err)
+				}
+			}
+			_ = s.command.Wait() // how it ended is looked at below
+			state := s.command.ProcessState.Sys().(syscall.WaitStatus)
+			if second == 0 && state.ExitStatus() != exitCompleted {
+				t.Errorf("it ended with %v, want status 0\n%s", s.command.ProcessState, s.notices)
+			}
+			if second != 0 && !(state.Signaled() && state.Signal() == second) {
+				t.Errorf("it ended with %v after %v, want %v", s.command.ProcessState, time.Since(begin), second)
+			}
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			for _, pid := range pids {
+				eventually(t, "process "+strconv.Itoa(pid)+" to end", func() bool { return !alive(pid) })
+			}
+		})
 	}
 }

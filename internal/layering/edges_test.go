@@ -186,7 +186,7 @@ func TestHostSide(t *testing.T) {
 	author := []string{
 		"scope", "tool", "service", "plugin/proto/...", "plugin/internal/wire", "plugin/sdk", "plugin/sdk/sdktest",
 		// Refused everywhere, by the order or by the compiler.
-		"plugins/*", "cmd/host", "examples/*", "internal/layering", "internal/bench", "internal/laws", "internal/conformance/plugin",
+		"plugins/*", "cmd/host", "examples/*", "internal/layering", "internal/bench", "internal/laws", "internal/chaos", "internal/conformance/plugin",
 		"internal/hostile", "internal/hostile/plugin",
 	}
 	for _, r := range toolhost().rows {

@@ -166,6 +166,7 @@ func toolhost() house {
 			{packages: []string{"internal/layering"}, only: []string{}, why: "it reads the others as text"},
 			{packages: []string{"internal/bench"}, only: []string{}, why: "it holds nothing but tests"},
 			{packages: []string{"internal/laws"}, only: []string{}, why: "it holds nothing but tests"},
+			{packages: []string{"internal/chaos"}, only: []string{}, why: "it holds nothing but tests"},
 		},
 
 		libraries: []library{

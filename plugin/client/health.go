@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/toolhost/toolhost/plugin/client/internal/lines"
 )
 
 // A StartError is why a plugin did not start.
@@ -60,20 +58,9 @@ func (i *Incarnation) noteExit(exit string) {
 	}
 }
 
-// Log is the end of what the plugin wrote, up to 64 KiB, cleaned.
-func (i *Incarnation) Log() string { return i.logs.text() }
-
 // LastWords is the end of what the plugin wrote: from the start of a panic if there was
 // one, otherwise the last lines, up to 4 KiB.
 func (i *Incarnation) LastWords() string { return i.logs.lastWords() }
-
-// text is the whole tail.
-func (l *logs) text() string {
-	l.mu.Lock()
-	tail := string(l.tail[max(0, len(l.tail)-logTail):])
-	l.mu.Unlock()
-	return lines.CleanText(tail)
-}
 
 // Check asks the plugin something that every plugin answers. One that does not within
 // patience is lost, as if it had crashed (law 44). It returns when there is an answer, the

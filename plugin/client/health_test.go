@@ -46,6 +46,7 @@ func TestLaw44HungPluginIsLost(t *testing.T) {
 func TestLaw44ExitIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	b.host.Tail = &client.Tail{}
 	i := b.start("many")
 	b.failsWith("crashed", "end", `{"how":"exit"}`)
 	<-i.Gone()
@@ -53,7 +54,11 @@ func TestLaw44ExitIsTold(t *testing.T) {
 		t.Errorf("exit %q", got)
 	}
 	wantIn(t, i.LastWords(), "about to end")
-	wantIn(t, i.Log(), "much that came before")
+	kept, next, lost := b.host.Tail.Since(0)
+	wantIn(t, kept, "much that came before")
+	if again, _, _ := b.host.Tail.Since(next); again != "" || lost != 0 {
+		t.Errorf("after all of it came %q, and %d bytes are lost", again, lost)
+	}
 	b.close(i)
 	other := b.start("many")
 	b.close(other)

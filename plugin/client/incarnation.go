@@ -93,7 +93,7 @@ func begin(
 		return nil, err
 	}
 	i := &Incarnation{
-		spec: spec, host: host, life: life, logs: newLogs(host.Log.With("plugin", spec.Name)),
+		spec: spec, host: host, life: life, logs: newLogs(host.Log.With("plugin", spec.Name), host.Tail),
 		gone: make(chan struct{}), registered: map[uint64]registration{},
 	}
 	i.enter(Starting, nil)

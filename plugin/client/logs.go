@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -27,6 +28,7 @@ const (
 // bounded part of it on. It is safe for concurrent use.
 type logs struct {
 	out   *slog.Logger
+	kept  *Tail // nil: none
 	limit *rate.Limiter
 
 	mu      sync.Mutex
@@ -37,8 +39,8 @@ type logs struct {
 
 var _ wire.Log = (*logs)(nil)
 
-func newLogs(out *slog.Logger) *logs {
-	return &logs{out: out, limit: rate.NewLimiter(logsASecond, logBurst)}
+func newLogs(out *slog.Logger, kept *Tail) *logs {
+	return &logs{out: out, kept: kept, limit: rate.NewLimiter(logsASecond, logBurst)}
 }
 
 // readStderr takes standard error to its end: hclog's JSON, or anything else.
@@ -80,7 +82,17 @@ func (l *logs) Write(r wire.Record) {
 		return
 	}
 	record := lines.Record{Level: r.Level, Message: r.Message, Attributes: r.Attributes}.Bounded()
+	l.kept.add(inWords(record))
 	l.pass(record.Level, record.Message, record.Attributes)
+}
+
+// inWords is a record as a line.
+func inWords(r lines.Record) []byte {
+	line := []byte(r.Level.String() + " " + strings.ReplaceAll(r.Message, "\n", " "))
+	for i := 0; i+1 < len(r.Attributes); i += 2 {
+		line = fmt.Appendf(line, " %s=%q", r.Attributes[i], r.Attributes[i+1])
+	}
+	return line
 }
 
 // warn says something about the plugin that the plugin can bring about as often
@@ -136,6 +148,7 @@ func (l *logs) sayDropped() {
 
 // keep adds a line to the tail, and tells the level of one that says none.
 func (l *logs) keep(line []byte) slog.Level {
+	l.kept.add(line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tail = append(append(l.tail, line...), '\n')

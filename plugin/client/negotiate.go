@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,9 +99,26 @@ func checkSettings(settings, described []byte) error {
 		settings = []byte("{}")
 	}
 	if err := compiled.Validate(settings); err != nil {
-		return fmt.Errorf("its settings are invalid: %w", err)
+		return fmt.Errorf("its settings are invalid: %w%s", err, wanted(err, described))
 	}
 	return nil
+}
+
+// wanted is what the plugin itself says of the setting that is the first to be invalid, to
+// stand behind the error, or nothing. It is the plugin's text, and bounded.
+func wanted(err error, described []byte) string {
+	value, is := errors.AsType[*schema.InvalidValue](err)
+	if !is {
+		return ""
+	}
+	var settings struct {
+		Properties map[string]struct{ Description string }
+	}
+	name := strings.TrimPrefix(value.Problems[0].Path, "/")
+	if json.Unmarshal(described, &settings) != nil || settings.Properties[name].Description == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it says of %s: %s", name, excerpt(settings.Properties[name].Description))
 }
 
 // activate serves the granted services and lets the plugin build its tools.

@@ -53,7 +53,7 @@ func TestRegistrationOfACallerThatIsGone(t *testing.T) {
 // Seen to fail: without the closed ones in removeTools.
 func TestLaw07ClosedAndLost(t *testing.T) {
 	var ends []string
-	i := &Incarnation{state: Ready, registered: map[uint64]registration{}, logs: newLogs(slog.New(slog.DiscardHandler))}
+	i := &Incarnation{state: Ready, registered: map[uint64]registration{}, logs: newLogs(slog.New(slog.DiscardHandler), nil)}
 	i.host.Register = func(tools map[string]tool.Tool) (Registered, []Refused) {
 		for name := range tools {
 			return &named{name, &ends}, nil
@@ -88,7 +88,7 @@ func (n *named) Lost()  { *n.ends = append(*n.ends, n.name+" lost") }
 
 // A tool that says more than it may is refused by itself (law 5).
 func TestLaw05NeedsAreBounded(t *testing.T) {
-	i := &Incarnation{state: Ready, registered: map[uint64]registration{}, logs: newLogs(slog.New(slog.DiscardHandler))}
+	i := &Incarnation{state: Ready, registered: map[uint64]registration{}, logs: newLogs(slog.New(slog.DiscardHandler), nil)}
 	i.host.Register = func(tools map[string]tool.Tool) (Registered, []Refused) {
 		if len(tools) != 1 {
 			t.Errorf("%d tools are offered, want the good one", len(tools))

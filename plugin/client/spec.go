@@ -83,6 +83,8 @@ type Host struct {
 	Contradicted func(tool.Contradiction)
 	// Log is the host's log.
 	Log *slog.Logger
+	// Tail keeps the end of what the plugin writes, beside the crash report; it may be nil.
+	Tail *Tail
 	// StartTimeout bounds a start, from the executable to ready. 0 means
 	// [DefaultStartTimeout].
 	StartTimeout time.Duration

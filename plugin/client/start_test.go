@@ -200,11 +200,11 @@ func TestIntroductionIsBounded(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	schema := `{"type":"object","properties":{"units":{"enum":["metric"]}},"additionalProperties":false}`
+	schema := `{"type":"object","properties":{"units":{"enum":["metric"],"description":"How to measure.\nOne word."}},"additionalProperties":false}`
 	tests := []struct{ name, kind, schema, settings, want string }{
 		{"valid", "settings", schema, `{"units":"metric"}`, ""},
 		{"none", "settings", schema, "", ""},
-		{"invalid", "settings", schema, `{"units":"imperial"}`, "its settings are invalid"},
+		{"invalid", "settings", schema, `{"units":"imperial"}`, `; it says of units: "How to measure.\nOne word."`},
 		{"unknown key", "settings", schema, `{"unit":"metric"}`, "its settings are invalid"},
 		{"bad schema", "settings", `{"type":"nonsense"}`, `{}`, "the schema of its settings is invalid"},
 		{"not wanted", "many", "", `{}`, "it takes no settings: remove them"},

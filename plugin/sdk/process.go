@@ -47,6 +47,10 @@ const (
 	EndedByStop    = service.EndedByStop
 )
 
+// ProcessNoShell is the kind of a [ProcessError] about a shell that is not there, or is none
+// that command lines are judged for.
+const ProcessNoShell = service.ProcessNoShell
+
 // Processes runs commands in the Location. The host starts them, confines them and ends them:
 // with the call, or with the session that they were started in, and with the Location. It may
 // be used concurrently, with the context of a handler, and Plan and List with that of a

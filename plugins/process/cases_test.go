@@ -110,7 +110,7 @@ func TestCaseB06Cancelled(t *testing.T) {
 		ended = time.Now()
 		cancel(why)
 	}()
-	o, err := p.CallContext(ctx, "shell", on("command", "echo $$ >shell; ps -o pgid= -p $$ >group; sleep 60 & echo $! >child; wait"))
+	o, err := p.CallContext(ctx, "shell", on("command", "echo $$ >shell; cut -d' ' -f5 /proc/$$/stat >group; sleep 60 & echo $! >child; wait"))
 	if !errors.Is(err, why) || len(o.Content) > 0 {
 		t.Errorf("got %s, %v; want %v", o, err, why)
 	}

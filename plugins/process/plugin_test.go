@@ -270,8 +270,9 @@ func TestLaw22FailuresBeforeAnybodyIsAsked(t *testing.T) {
 func TestSettingsThatCannotBe(t *testing.T) {
 	for settings, want := range map[string]string{
 		`{"shell": "/usr/bin/fish"}`: "setting shell is",
+		`{"shell": "/no/such/sh"}`:   "setting shell: /no/such/sh: it is not there, or cannot be run",
 		`{"timeout": "soon"}`:        "which is no duration",
-		`{"timeout": 120}`:           "/timeout",
+		`{"timeout": 120}`:           "such as 90s",
 		`{"time_out": "2m"}`:         "time_out",
 	} {
 		_, err := sdktest.Activate(t, New(), sdktest.Options{Settings: json.RawMessage(settings)})

@@ -40,6 +40,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/toolhost/toolhost/plugin/sdk"
 )
@@ -68,6 +69,9 @@ func activate(ctx context.Context, loc sdk.Location) error {
 	if err != nil {
 		return err
 	}
+	if err := findsShell(ctx, processes, run.shell); err != nil {
+		return err
+	}
 	t := tools{processes, run}
 	_, err = loc.Tools.Register(ctx, sdk.Tools{
 		"shell": sdk.NewPreparedProjected(t.shellDescription(), t.shell, unprepared[shellInput, shellOutput], projectShell,
@@ -83,6 +87,19 @@ func activate(ctx context.Context, loc sdk.Location) error {
 		"process_list": sdk.NewProjected(listDescription, t.list, projectList, sdk.Read, sdk.Title("List processes")),
 	})
 	return err
+}
+
+// findsShell says of a shell that is not there what a call would, before there is one. That
+// commands cannot be run for another reason is no matter of the settings, and each call says it.
+func findsShell(ctx context.Context, processes *sdk.Processes, shell string) error {
+	_, err := processes.Plan(ctx, sdk.Command{Line: ":", Shell: shell})
+	if wrong, is := errors.AsType[*sdk.ProcessError](err); is && wrong.Kind == sdk.ProcessNoShell {
+		if shell == "" {
+			return wrong
+		}
+		return fmt.Errorf("setting shell: %w", wrong)
+	}
+	return nil
 }
 
 // tools are the handlers and what they captured.

@@ -13,9 +13,9 @@ import (
 // settings are those of the configuration. What has a default may be left out.
 type settings struct {
 	Shell       string `json:"shell,omitempty" jsonschema:"The shell that runs command lines, as an absolute path or as the name of a program: sh, bash, dash, ash, ksh, mksh or busybox. Left out: bash where there is one, otherwise sh."`
-	Timeout     string `json:"timeout,omitempty" jsonschema:"How long a command of the tool shell may take that does not say, such as 90s. Left out: 2m, or max_timeout if that is less."`
-	MaxTimeout  string `json:"max_timeout,omitempty" jsonschema:"The longest time that may be asked for, such as 1h; at most 24h. Left out: 30m, or timeout if that is more."`
-	IdleTimeout string `json:"idle_timeout,omitempty" jsonschema:"How long a command of the tool shell may write nothing before it is ended, such as 30s. Left out: as long as it likes."`
+	Timeout     string `json:"timeout,omitempty" jsonschema:"As a text such as 90s: how long a command of the tool shell may take that does not say. Left out: 2m, or max_timeout if that is less."`
+	MaxTimeout  string `json:"max_timeout,omitempty" jsonschema:"As a text such as 1h: the longest time that may be asked for; at most 24h. Left out: 30m, or timeout if that is more."`
+	IdleTimeout string `json:"idle_timeout,omitempty" jsonschema:"As a text such as 30s: how long a command of the tool shell may write nothing before it is ended. Left out: as long as it likes."`
 }
 
 // Bounds of the settings, and what they are if they are not said.

@@ -45,7 +45,7 @@ func change(t *testing.T, root, name string) {
 	fmt.Println("ready")
 	for n := 0; ; n++ {
 		patch := "*** Begin Patch\n"
-		version := fmt.Sprint(name, n)
+		version := fmt.Sprint(name, os.Getpid(), n) // another one than those of who was killed
 		for i := range 4 {
 			at := fmt.Sprintf("%s/%d", name, i)
 			if old, err := os.ReadFile(filepath.Join(root, at)); err == nil {

@@ -66,6 +66,10 @@ type Request struct {
 	Metadata map[string]string
 	// Why says what makes it a question, such as the reason of the rule that asks.
 	Why string
+
+	// denied is why a rule that is newer than the question forbids what it is about; empty
+	// when none does. It is nil for a request that no engine made.
+	denied func() string
 }
 
 // A Reply is an approver's answer.
@@ -111,8 +115,9 @@ func (Nobody) Ask(context.Context, Request) (Reply, error) {
 type Engine struct {
 	policy    *Policy
 	approver  Approver
-	approvals Approvals // nil: none
-	recorder  Recorder  // nil: none
+	approvals Approvals      // nil: none
+	recorder  Recorder       // nil: none
+	current   func() *Engine // nil: always this one
 }
 
 // New makes an engine. It sorts the policy's rules once; the policy must not be
@@ -141,11 +146,33 @@ func (e *Engine) WithApprovals(approvals Approvals) *Engine {
 	return &with
 }
 
+// WithCurrent returns an engine that others replace while its calls go on: current gives
+// the one that judges new calls now. Whatever that one denies is denied to the calls of this
+// one as well, from then on and also when it was being asked for already (law 32); what is
+// allowed stays what this one allows. current must not block, must be safe for concurrent
+// use, and may give nil for this one.
+func (e *Engine) WithCurrent(current func() *Engine) *Engine {
+	with := *e
+	with.current = current
+	return &with
+}
+
+// since is the policy that took the place of the engine's; nil if none did.
+func (e *Engine) since() *Policy {
+	if e.current == nil {
+		return nil
+	}
+	if now := e.current(); now != nil && now.policy != e.policy {
+		return now.policy
+	}
+	return nil
+}
+
 // Gate makes the gate of one call. It remembers the answers of that call and is
 // dropped with it; see [tool.Gate].
 func (e *Engine) Gate(caller Caller) tool.Gate {
 	if caller.Preparing {
-		e = &Engine{policy: e.policy, approver: Nobody{}, approvals: e.approvals, recorder: e.recorder}
+		e = &Engine{policy: e.policy, approver: Nobody{}, approvals: e.approvals, recorder: e.recorder, current: e.current}
 	}
 	return &gate{engine: e, caller: caller, turn: make(chan struct{}, 1)}
 }

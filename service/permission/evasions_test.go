@@ -32,6 +32,22 @@ func TestLaw38CommandsAreJudgedWhole(t *testing.T) {
 	}
 }
 
+// TestLaw38AllowedStartersAreAskedFor: an allow for a program says nothing of what one of its
+// options starts, which is judged by itself. Seen to fail with go's options left out.
+func TestLaw38AllowedStartersAreAskedFor(t *testing.T) {
+	policy := &Policy{Root: "/project/root", Lists: []List{list(
+		allow("shell", "go test*"), allow("shell", "make*"), allow("shell", "sed *"), allow("shell", "tar *"), deny("shell", "rm*"),
+	)}, Defaults: Defaults()}
+	for line, want := range map[string]Effect{
+		`go test ./...`: Allow, `make test`: Allow, `sed -n 1,5p f`: Allow, `tar xzf a`: Allow,
+		`go test -exec "rm -rf" ./...`: Deny, `go test -exec=./x ./...`: Ask, `make SHELL=./x`: Ask, `sed '1e ./x' f`: Ask, `tar xf a --to-command='rm x'`: Deny,
+	} {
+		if got := policy.Evaluate("shell", line, ""); got.Effect != want {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
+	}
+}
+
 // TestLaw38WhatIsAllowedRunsOnlyGit runs what is allowed, of the table and of
 // lines thrown together from pieces of the grammar, in the shells themselves: an
 // rm that they run leaves a mark. Seen to fail with the comments that end in a

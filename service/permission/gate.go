@@ -106,18 +106,44 @@ func (g *gate) permit(ctx context.Context, request tool.PermissionRequest) error
 	return nil
 }
 
-// configured is what the files say, without the defaults.
+// configured is what the files say, without the defaults: those that the call began under,
+// and the denies of those of now (law 32).
 func (g *gate) configured(action, resource, directory string) Verdict {
-	if action == service.ActionShell {
-		return g.engine.policy.judgeLine(resource, directory, g.caller.Identity.Agent, false, nil)
+	agent := g.caller.Identity.Agent
+	v := g.engine.policy.byLists(action, resource, directory, agent)
+	if since := g.engine.since(); since != nil && v.Effect != Deny {
+		if now := since.byLists(action, resource, directory, agent); now.Effect == Deny {
+			return now
+		}
 	}
-	v, _ := g.engine.policy.configured(action, resource, g.caller.Identity.Agent, nil)
 	return v
+}
+
+// deniedSince is the verdict by which a resource is denied that was not denied when the call
+// began; its Effect is zero when it is not.
+func (g *gate) deniedSince(action, resource, directory string) Verdict {
+	if since := g.engine.since(); since != nil {
+		if v := since.evaluate(action, resource, directory, g.caller.Identity.Agent, nil); v.Effect == Deny {
+			return v
+		}
+	}
+	return Verdict{}
+}
+
+// firstDeniedSince is deniedSince for the first of several that is.
+func (g *gate) firstDeniedSince(action string, resources []string, directory string) (resource string, v Verdict) {
+	for _, resource := range resources {
+		if v := g.deniedSince(action, resource, directory); v.Effect == Deny {
+			return resource, v
+		}
+	}
+	return "", Verdict{}
 }
 
 // Allows implements [tool.Gate].
 func (g *gate) Allows(action, resource string) bool {
-	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Allow
+	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Allow &&
+		g.deniedSince(action, resource, "").Effect != Deny
 }
 
 // Denies implements [tool.Gate].
@@ -125,7 +151,8 @@ func (g *gate) Denies(action, resource string) bool {
 	if g.caller.Builtin {
 		return g.configured(action, resource, "").Effect == Deny
 	}
-	return g.engine.policy.Evaluate(action, resource, g.caller.Identity.Agent).Effect == Deny
+	v, _ := g.evaluate(action, resource, "")
+	return v.Effect == Deny
 }
 
 // Refused implements [tool.Gate].
@@ -193,16 +220,22 @@ func (g *gate) settle(ctx context.Context, request tool.PermissionRequest, exact
 	if saved.err != nil {
 		ask.Why += "; what was approved before cannot be read: " + saved.err.Error()
 	}
-	return g.ask(ctx, ask)
+	return g.ask(ctx, ask, request.Resources)
 }
 
-// evaluate is the verdict on a resource, and on each part of a command line.
+// evaluate is the verdict on a resource, and on each part of a command line: of the rules
+// that the call began under, and the denies of those of now (law 32).
 func (g *gate) evaluate(action, resource, directory string) (Verdict, []Part) {
 	var t *trace
 	if action == service.ActionShell {
 		t = &trace{brief: true}
 	}
 	v := g.engine.policy.evaluate(action, resource, directory, g.caller.Identity.Agent, t)
+	if v.Effect != Deny {
+		if since := g.deniedSince(action, resource, directory); since.Effect == Deny {
+			return since, nil
+		}
+	}
 	if t == nil {
 		return v, nil
 	}
@@ -227,14 +260,28 @@ func exactly(action string, resources []string, directory string) []string {
 	return patterns
 }
 
-// ask puts the request to the approver. The caller holds the turn.
-func (g *gate) ask(ctx context.Context, request Request) error {
+// ask puts the request to the approver. What came to be denied while a person was waited
+// for is refused whatever the answer is, also if it is one of the resources, all of them,
+// that nobody was asked about (law 32). The caller holds the turn.
+func (g *gate) ask(ctx context.Context, request Request, all []string) error {
 	request.ID = rand.Text()[:idLength]
+	request.denied = func() string {
+		if _, v := g.firstDeniedSince(request.Action, all, request.Directory); v.Effect == Deny {
+			return v.ground()
+		}
+		return ""
+	}
 	g.asked(request)
 	reply, err := g.putToApprover(ctx, request)
 	if ctx.Err() != nil { // a yes that comes with the cancelling comes too late (case C16)
 		g.answered(request, Reply{Kind: tool.KindCancelled, Reason: reply.Reason, By: reply.By, Answer: reply.Answer})
 		return context.Cause(ctx)
+	}
+	if err == nil && (reply.Granted || reply.Kind == tool.KindDenied) {
+		if resource, v := g.firstDeniedSince(request.Action, all, request.Directory); v.Effect == Deny {
+			g.answered(request, Reply{Kind: tool.KindDenied, Reason: v.ground(), By: reply.By, Answer: reply.Answer})
+			return g.deny(request.Action, resource, v)
+		}
 	}
 	switch {
 	case err != nil:

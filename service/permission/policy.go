@@ -254,6 +254,16 @@ func (p *Policy) evaluate(action, resource, directory, agent string, t *trace) V
 	return v
 }
 
+// byLists is the answer of the lists, for a command line in a directory; its Effect is zero
+// when all of them abstain.
+func (p *Policy) byLists(action, resource, directory, agent string) Verdict {
+	if action == service.ActionShell {
+		return p.judgeLine(resource, directory, agent, false, nil)
+	}
+	v, _ := p.configured(action, resource, agent, nil)
+	return v
+}
+
 // byDefault is the answer of the defaults, and ask when they abstain as well.
 func (p *Policy) byDefault(action, agent string, s *subject, t *trace) Verdict {
 	t.consult(&p.Defaults, true)

@@ -74,8 +74,9 @@ type asked struct {
 	request  Request // a copy; without Asking
 	key      ApprovalKey
 	identity [sha256.Size]byte
-	over     func() error // the error of the call's context
-	reply    chan Reply   // has room for the one
+	over     func() error  // the error of the call's context
+	denied   func() string // why a newer rule forbids it; empty when none does
+	reply    chan Reply    // has room for the one
 
 	expires time.Time
 	timer   *time.Timer
@@ -222,8 +223,12 @@ func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 // admit puts the request into the queue, or gives the reply.
 func (q *Queue) admit(ctx context.Context, request Request) (*asked, Reply) {
+	denied := request.denied
+	if denied == nil {
+		denied = func() string { return "" }
+	}
 	request = clone(request)
-	r := &asked{key: request.Caller.key(request.Action), over: ctx.Err, reply: make(chan Reply, 1)}
+	r := &asked{key: request.Caller.key(request.Action), over: ctx.Err, denied: denied, reply: make(chan Reply, 1)}
 	if request.Save = savable(request.Action, request.Save); !r.key.complete() {
 		request.Save = nil // an approval could not say whose it is
 	}
@@ -353,6 +358,6 @@ func (r *Request) identity() (sum [sha256.Size]byte) {
 func clone(r Request) Request {
 	r.Resources, r.Save, r.Metadata = slices.Clone(r.Resources), slices.Clone(r.Save), maps.Clone(r.Metadata)
 	r.Judged = slices.Clone(r.Judged)
-	r.Caller.Asking = nil
+	r.Caller.Asking, r.denied = nil, nil
 	return r
 }

@@ -69,6 +69,10 @@ func (a *Answer) check() error {
 // request and the others, of whatever session, that are approved now; those are
 // released, oldest first.
 //
+// A yes to what a rule forbids that came into effect since it was asked is none: nothing is
+// saved, the request is settled as denied, and the error, an [ErrNotPending], says by what
+// (law 32).
+//
 // The error is [ErrNotPending], [ErrNotSavable], [ErrSaving], the store's, or
 // about the answer itself. With an [ErrNotPending] that comes after the saving,
 // since the request ended meanwhile, the approval stands, and others may have been
@@ -91,6 +95,9 @@ func (q *Queue) Reply(ctx context.Context, id string, answer Answer) (released [
 	case answer.Kind == Reject:
 		q.settle(r, Reply{Kind: tool.KindDeclined, Reason: answer.Feedback, By: answer.By, Answer: Reject})
 	default:
+		if err := q.forbid(r, answer); err != nil {
+			return nil, err
+		}
 		q.settle(r, Reply{Granted: true, Reason: answer.Feedback, By: answer.By, Answer: answer.Kind})
 	}
 	q.refresh(r.identity)
@@ -177,8 +184,23 @@ func (q *Queue) beginSaving(id string, answer Answer) (*asked, error) {
 	case len(r.request.Save) == 0:
 		return nil, ErrNotSavable
 	}
+	if err := q.forbid(r, answer); err != nil {
+		return nil, err
+	}
 	r.saving = &answer
 	return r, nil
+}
+
+// forbid settles a request that is answered with yes, with an error that says so, if a rule
+// forbids it by now. q.mu is held.
+func (q *Queue) forbid(r *asked, answer Answer) error {
+	reason := r.denied()
+	if reason == "" {
+		return nil
+	}
+	q.settle(r, Reply{Kind: tool.KindDenied, Reason: reason, By: answer.By, Answer: answer.Kind})
+	q.refresh(r.identity)
+	return fmt.Errorf("what is configured now denies what was asked for, %s; it was refused, and nothing was saved: %w", reason, ErrNotPending)
 }
 
 // notSaved lets the request wait on, if its time is not up.

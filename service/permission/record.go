@@ -8,7 +8,8 @@ type Recorder interface {
 	// Asked is told before the approver is asked.
 	Asked(request Request)
 	// Answered is told how a request ended: with the reply of the approver, or with one
-	// of KindCancelled or KindNobodyToAsk for it.
+	// of KindCancelled or KindNobodyToAsk for it, or of KindDenied, which comes with who
+	// answered and how, when what was asked for was denied meanwhile (law 32).
 	Answered(request Request, reply Reply)
 	// Approved is told that a resource was not asked for, because of what is saved.
 	Approved(caller Caller, action, resource string, by SavedPattern)

@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 			"no secrets":        {service.Command{Line: "{ env; tr '\\0' '\\n' </proc/$PPID/environ; cat /proc/[0-9]*/environ; } 2>/dev/null | grep -c zzz"}, "0\n", "", ""},
 			"its input":         {service.Command{Line: "cat", Stdin: []byte("hi\n")}, "hi\n", "", ""},
 			"much of its input": {service.Command{Line: "wc -c", Stdin: make([]byte, 5<<20)}, "5242880\n", "", ""},
-			"its own session":   {service.Command{Line: fmt.Sprintf(`s=$(ps -o sid= -p $$ | tr -d ' '); [ $s != %d ] && [ "$(ps -o pgid= -p $$ | tr -d ' ')" != %d ] && echo its own`, hostSession(t), syscall.Getpgrp())}, "its own\n", "", ""},
+			"its own session":   {service.Command{Line: fmt.Sprintf(`s=$(cut -d' ' -f6 /proc/$$/stat); [ $s != %d ] && [ "$(cut -d' ' -f5 /proc/$$/stat)" != %d ] && echo its own`, hostSession(t), syscall.Getpgrp())}, "its own\n", "", ""},
 			"not interactive":   {service.Command{Line: `case $- in *i*) echo interactive;; *) echo not;; esac`}, "not\n", "", ""},
 			"several lines":     {service.Command{Line: "if true\nthen echo yes\nfi"}, "yes\n", "", ""},
 			"its other shell":   {service.Command{Line: "echo $0", Shell: "/bin/sh"}, "/bin/sh\n", "", ""},

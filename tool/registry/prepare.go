@@ -161,11 +161,16 @@ func (r *run) asking(request tool.PermissionRequest) (answered func()) {
 	if action := r.preparation.Action; action != nil && action.Waiting != nil {
 		action.Waiting()
 	}
+	told := r.registry.waiting.ask(r, &request)
 	if r.waits == nil {
-		return r.clock.resume
+		return func() {
+			told()
+			r.clock.resume()
+		}
 	}
 	done := r.waits.asking(r.call.Tool, request)
 	return func() {
+		told()
 		done()
 		r.clock.resume()
 	}

@@ -19,6 +19,8 @@ type Set struct {
 	active    []*Registration // oldest first
 	published bool
 	over      bool
+
+	retired error // under the mu of the registry's suspensions: how its calls that wait for a person end; nil until then
 }
 
 // NewSet makes a set of an owner, which is held.

@@ -24,10 +24,51 @@ var ErrRunning = errors.New("the call was approved and runs: it cannot be withdr
 // the call lapsed, was withdrawn or was resumed, or there never was one.
 var ErrNotSuspended = errors.New("no call is suspended under this handle: it lapsed, was withdrawn, or was resumed before")
 
-// suspensions are the calls of a registry that are waited for by nobody.
+// suspensions are the calls of a registry that wait for a person, and those of them that
+// are waited for by nobody.
 type suspensions struct {
-	mu  sync.Mutex
-	all map[string]*suspension // under mu: by handle
+	mu    sync.Mutex
+	all   map[string]*suspension           // under mu: by handle
+	asked map[*tool.PermissionRequest]*run // under mu: by what a person is asked now
+}
+
+// ask notes that a call waits for a person until answered is called. One whose set is
+// retired does not wait: it ends.
+func (all *suspensions) ask(r *run, request *tool.PermissionRequest) (answered func()) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if s := r.entry.registration.set; s != nil && s.retired != nil {
+		r.cancel(s.retired)
+	}
+	if all.asked == nil {
+		all.asked = make(map[*tool.PermissionRequest]*run)
+	}
+	all.asked[request] = r
+	return func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		delete(all.asked, request)
+	}
+}
+
+// Retire ends the calls of the set's tools that wait for a person, suspended or not, since
+// nothing can carry them out any more: rejected as cancelled, with the reason as their
+// message (law 37). So do those that come to wait later. What runs goes on. It is for a set
+// that is replaced or withdrawn for good, before what runs its tools is ended; doing it twice
+// is doing it once.
+func (s *Set) Retire(reason string) {
+	all := &s.registry.waiting
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if s.retired != nil {
+		return
+	}
+	s.retired = &tool.Error{Kind: tool.KindCancelled, Message: reason}
+	for _, r := range all.asked {
+		if r.entry.registration.set == s {
+			r.cancel(s.retired)
+		}
+	}
 }
 
 // A suspension is a call that may be left waiting for a person, and taken up

@@ -155,6 +155,74 @@ func TestLaw37SuspendedCallsEnd(t *testing.T) {
 	}
 }
 
+// When what runs a set's tools is ended for good, the calls of them that wait for a person
+// end and say why, suspended or waited for, before they ran or while they do; so does one
+// that asks later. Calls of other sets, and one that waits for nobody, go on.
+//
+// Seen to fail: without the cancelling; with calls of every set cancelled; without the look
+// at a set that is retired already.
+func TestLaw37RetiredCallsAreCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := waits(t)
+		set, holds := b.NewSet(Owner{Name: "climate", Builtin: true}), make(chan struct{})
+		asks := func(ctx context.Context, call tool.Call) (tool.Result, error) {
+			err := call.Gate.Assert(ctx, tool.PermissionRequest{Action: "edit", Resources: []string{"g"}})
+			return tool.Result{Output: []byte(`"asked"`)}, err
+		}
+		set.Register(map[string]tool.Tool{
+			"now": executes(asks),
+			"later": executes(func(ctx context.Context, call tool.Call) (tool.Result, error) {
+				<-holds
+				return asks(ctx, call)
+			}),
+			"never": executes(func(context.Context, tool.Call) (tool.Result, error) {
+				<-holds
+				return tool.Result{Output: []byte(`"never"`)}, nil
+			}),
+		})
+		b.Swap([]*Set{set}, nil)
+		other, suspended := b.suspend(t, "forecast").Handle, b.suspend(t, "now").Handle
+		ended := make(map[string]chan string)
+		for _, name := range []string{"now", "later", "never"} {
+			outcome, captured, request := make(chan string, 1), b.Capture(), b.request(name, "")
+			ended[name] = outcome
+			go func() { outcome <- inWords(captured.Call(t.Context(), request)) }()
+		}
+		synctest.Wait()
+		set.Retire("the plugin was removed")
+		set.Retire("said twice")
+		synctest.Wait()
+		close(holds)
+		const cancelled = "rejected, cancelled, ran true: the plugin was removed"
+		for name, want := range map[string]string{"now": cancelled, "later": cancelled, "never": `"never" [text never]`} {
+			synctest.Wait()
+			select {
+			case got := <-ended[name]:
+				if got != want {
+					t.Errorf("%s: got %s, want %s", name, got, want)
+				}
+			default:
+				t.Errorf("%s: it still waits", name)
+			}
+		}
+		if all := b.Suspended(); len(all) != 1 || all[0].Handle != other {
+			t.Errorf("suspended are %v", all)
+		}
+		if got := inWords(b.Resume(t.Context(), "s", suspended, time.Second)); got != cancelled {
+			t.Errorf("got %s, want %s", got, cancelled)
+		}
+		b.approver.answers <- permission.Reply{Granted: true}
+		if got := inWords(b.Resume(t.Context(), "s", other, time.Second)); got != `"rain" [text rain]` {
+			t.Errorf("of another set: got %s", got)
+		}
+		b.waiting.mu.Lock()
+		defer b.waiting.mu.Unlock()
+		if len(b.waiting.asked) > 0 {
+			t.Errorf("kept %v", b.waiting.asked)
+		}
+	})
+}
+
 // A call that runs, or that nobody has to be asked for, is waited for.
 func TestLaw37OnlyWaitingIsSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

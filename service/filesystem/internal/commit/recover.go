@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -100,6 +101,9 @@ func (r *record) recover(ctx context.Context, root int, records Records) (did []
 			continue
 		}
 		o := &orphan{intended: i, progress: at, path: string(i.Path), name: path.Base(string(i.Path)), aside: string(i.Aside)}
+		o.unmade = !at.ready && slices.ContainsFunc(what.Steps, func(j intended) bool {
+			return j.Kind == MakeDirectory && string(j.Path) == dirOf(o.path)
+		})
 		state, detail := o.recover(ctx, root)
 		if state == Left && ctx.Err() != nil {
 			over = false // it was not looked at to the end
@@ -119,6 +123,7 @@ type orphan struct {
 	intended
 	progress
 	path, name, aside string
+	unmade            bool // its directory was to be made, and nothing says that it was
 }
 
 // recover deals with the step; what fails is left.
@@ -138,7 +143,10 @@ func (o *orphan) within(ctx context.Context, root int) (State, string, error) {
 	}
 	dir, err := beneath.Open(root, dirOf(o.path), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		if beneath.Vanished(err) {
+		switch {
+		case beneath.Vanished(err) && o.unmade:
+			return Unchanged, "", nil
+		case beneath.Vanished(err):
 			return Gone, fmt.Sprintf("if it was moved, what stood for the file may be in it as %s", o.aside), nil
 		}
 		return Left, "", err
